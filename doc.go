@@ -1,0 +1,2 @@
+// Package saferetry makes API calls safe to retry.
+package saferetry
