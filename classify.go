@@ -87,7 +87,7 @@ var replayMarkers = [...]string{"Idempotent-Replayed", "Idempotent-Replay", "Ide
 
 func isReplay(h http.Header) bool {
 	for _, name := range replayMarkers {
-		if strings.EqualFold(strings.TrimSpace(h.Get(name)), "true") {
+		if flag(h, name) == "true" {
 			return true
 		}
 	}
@@ -96,16 +96,22 @@ func isReplay(h http.Header) bool {
 
 // shouldRetry is the server's own word on a retry: "true", "false" or neither.
 // Where two headers disagree, the one that says no counts.
-func shouldRetry(h http.Header) (wish string) {
-	for _, name := range [...]string{"X-Should-Retry", "Stripe-Should-Retry"} {
-		switch value := strings.ToLower(strings.TrimSpace(h.Get(name))); value {
-		case "false":
-			return value
-		case "true":
-			wish = value
-		}
+func shouldRetry(h http.Header) string {
+	own, stripe := flag(h, "X-Should-Retry"), flag(h, "Stripe-Should-Retry")
+	if own == "" || stripe == "false" {
+		return stripe
 	}
-	return wish
+	return own
+}
+
+// flag is the value of a field, in lower case. name must be canonical: these
+// are looked up in every answer, and Header.Get would check the name each time.
+func flag(h http.Header, name string) string {
+	values := h[name]
+	if len(values) == 0 {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSpace(values[0]))
 }
 
 // statusVerdict says what an answer tells of the operation's effect. inProgress

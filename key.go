@@ -95,35 +95,52 @@ func (op *httpOperation) findKey(above *operation) error {
 		return errNilURL
 	}
 	op.repeatable = isIdempotent(req.Method)
+	redirected := op.followRedirect()
 	if field := keyFieldOf(req.Header, op.cfg.keyHeader); field.present {
 		return op.takeKey(field)
 	}
-	key, ok := KeyFromContext(op.ctx)
-	if above != nil && !above.isDo() && key == above.key {
-		// The request is another than the one above, such as for a token that
-		// this one needs: the key under whose context it is made is not its own.
-		ok = false
+	if key, ok := op.contextKey(above); ok {
+		return op.setKey(key)
 	}
-	if from := req.Response; from != nil {
-		if req.Method == http.MethodGet || req.Method == http.MethodHead {
-			ok = false
-		}
-		if from.StatusCode == http.StatusTemporaryRedirect || from.StatusCode == http.StatusPermanentRedirect {
-			if earlier := op.redirectedFrom(from.Request); !ok && earlier != "" {
-				key, ok = earlier, true
-			}
-		}
+	if redirected != "" {
+		return op.setKey(redirected)
 	}
-	if !ok {
-		if !slices.Contains(op.cfg.keyedMethods, req.Method) {
-			return nil
-		}
-		var err error
-		if key, err = op.cfg.newKey(req); err != nil {
-			return err
-		}
+	if !slices.Contains(op.cfg.keyedMethods, req.Method) {
+		return nil
+	}
+	key, err := op.cfg.newKey(req)
+	if err != nil {
+		return err
 	}
 	return op.setKey(key)
+}
+
+// contextKey is the key of the context, unless the request is another than the
+// one that key was given to: a GET or HEAD that a redirect led to, or one that
+// a base transport makes on behalf of the attempt above, such as for a token.
+func (op *httpOperation) contextKey(above *operation) (key string, ok bool) {
+	key, ok = KeyFromContext(op.ctx)
+	reading := op.req.Method == http.MethodGet || op.req.Method == http.MethodHead
+	if op.req.Response != nil && reading || above != nil && !above.isDo() && key == above.key {
+		return "", false
+	}
+	return key, ok
+}
+
+// followRedirect goes on with the operation that a 307 or 308 sent here: it
+// returns its key, and what its attempts came to counts for this one too.
+func (op *httpOperation) followRedirect() (key string) {
+	from := op.req.Response
+	if from == nil || from.Request == nil ||
+		from.StatusCode != http.StatusTemporaryRedirect && from.StatusCode != http.StatusPermanentRedirect {
+		return ""
+	}
+	if earlier := operationFor(from.Request); earlier != nil {
+		op.tally.carry(&earlier.tally)
+		return earlier.key
+	}
+	key, _ = keyFieldOf(from.Request.Header, op.cfg.keyHeader).key(op.cfg.keyHeader)
+	return key
 }
 
 // takeKey takes the key from the request's own header. A field without values
@@ -155,20 +172,6 @@ func (op *httpOperation) setKey(key string) error {
 		op.keyValue = quoteKey(key)
 	}
 	return nil
-}
-
-// redirectedFrom goes on with the operation that was redirected here: it
-// returns its key, and what its attempts came to counts for this one too.
-func (op *httpOperation) redirectedFrom(req *http.Request) (key string) {
-	if req == nil {
-		return ""
-	}
-	if earlier := operationOf(req.Context()); earlier != nil {
-		op.tally.carry(&earlier.tally)
-		return earlier.key
-	}
-	key, _ = keyFieldOf(req.Header, op.cfg.keyHeader).key(op.cfg.keyHeader)
-	return key
 }
 
 func (c *config) newKey(req *http.Request) (string, error) {
