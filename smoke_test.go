@@ -41,7 +41,10 @@ func TestSmoke(t *testing.T) {
 	t.Logf("%+v", r)
 }
 
-type stub struct{ codes []int; n int }
+type stub struct {
+	codes []int
+	n     int
+}
 
 var stubHeader = http.Header{"Content-Type": {"application/json"}}
 
@@ -78,10 +81,14 @@ func do(b *testing.B, c *http.Client, method string, body []byte, key bool) {
 
 func BenchmarkGet(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { do(b, &http.Client{Transport: &stub{codes: []int{200}}}, "GET", nil, false) })
-	b.Run("saferetry", func(b *testing.B) { do(b, NewClient(&http.Client{Transport: &stub{codes: []int{200}}}), "GET", nil, false) })
+	b.Run("saferetry", func(b *testing.B) {
+		do(b, NewClient(&http.Client{Transport: &stub{codes: []int{200}}}), "GET", nil, false)
+	})
 }
 func BenchmarkPost(b *testing.B) {
 	body := make([]byte, 1024)
 	b.Run("bare", func(b *testing.B) { do(b, &http.Client{Transport: &stub{codes: []int{200}}}, "POST", body, true) })
-	b.Run("saferetry", func(b *testing.B) { do(b, NewClient(&http.Client{Transport: &stub{codes: []int{200}}}), "POST", body, false) })
+	b.Run("saferetry", func(b *testing.B) {
+		do(b, NewClient(&http.Client{Transport: &stub{codes: []int{200}}}), "POST", body, false)
+	})
 }
