@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/saferetry/saferetry"
@@ -318,4 +319,9 @@ func eventually(t testing.TB, what string, ok func() bool) {
 			require.Fail(t, "not within five seconds: "+what)
 		}
 	}
+}
+
+// constantly is a wait policy for WithBackOff.
+func constantly(wait time.Duration) func() backoff.BackOff {
+	return func() backoff.BackOff { return backoff.NewConstantBackOff(wait) }
 }
