@@ -39,24 +39,28 @@ func TestBudgetSpentEndsAnOperationWithItsLastAnswer(t *testing.T) {
 }
 
 func TestBudgetStartsFullAndSavesNoMoreThanBurst(t *testing.T) {
-	budget := saferetry.NewBudget(1, 3)
+	budget := saferetry.NewBudget(0.75, 2)
 	var attempts int
 	healthy := saferetry.NewClient(&http.Client{Transport: roundTripFunc(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 	})}, saferetry.WithBudget(budget))
-	for range 100 {
-		resp, err := healthy.Get("http://a.test/")
+	failing := saferetry.NewClient(&http.Client{Transport: unavailable(&attempts)},
+		atOnce(saferetry.WithMaxAttempts(100), saferetry.WithBudget(budget))...)
+	get := func(client *http.Client) {
+		resp, err := client.Get("http://a.test/")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 	}
-	failing := saferetry.NewClient(&http.Client{Transport: unavailable(&attempts)},
-		atOnce(saferetry.WithMaxAttempts(100), saferetry.WithBudget(budget))...)
 
-	resp, err := failing.Get("http://a.test/")
+	get(failing)
+	require.Equal(t, 3, attempts, "the first attempt and two retries")
+	for range 100 {
+		get(healthy)
+	}
+	attempts = 0
+	get(failing)
 
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 4, attempts, "the first attempt and three retries")
+	require.Equal(t, 3, attempts, "no more than two were saved")
 }
 
 func TestBudgetKeepsAttemptsNearOneInATotalOutage(t *testing.T) {

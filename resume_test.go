@@ -351,6 +351,30 @@ func TestCloseEndsABodyResume(t *testing.T) {
 	}
 }
 
+func TestCloseWhileABodyResumeSucceedsClosesTheNewAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		second := &countedBody{Reader: strings.NewReader(story)}
+		resp, err := inBubble(t.Context(), func(*http.Request) (*http.Response, error) {
+			<-release
+			return &http.Response{StatusCode: 201, Body: second}, nil
+		}, atOnce()...)
+		require.NoError(t, err)
+		read := make(chan error)
+		go func() {
+			_, err := io.ReadAll(resp.Body)
+			read <- err
+		}()
+		synctest.Wait()
+
+		require.NoError(t, resp.Body.Close())
+		close(release)
+
+		require.ErrorIs(t, <-read, syscall.ECONNRESET)
+		require.EqualValues(t, 1, second.closed.Load())
+	})
+}
+
 func TestBodyResumeDoesNotDelayAStream(t *testing.T) {
 	events := make(chan string)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
