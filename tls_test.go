@@ -89,7 +89,7 @@ func refusingClients(certificate tls.Certificate, version uint16, written <-chan
 		MaxVersion:   version,
 	}
 	return func(c *wireConn) bool {
-		conn := &refusingConn{Conn: c.Conn, in: c.in}
+		conn := &refusingConn{bufferedConn: c.buffered()}
 		if version == tls.VersionTLS13 {
 			conn.written = written
 		}
@@ -100,13 +100,10 @@ func refusingClients(certificate tls.Certificate, version uint16, written <-chan
 }
 
 type refusingConn struct {
-	net.Conn
-	in      io.Reader
+	bufferedConn
 	writes  int
 	written <-chan struct{} // nil: do not wait
 }
-
-func (c *refusingConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 func (c *refusingConn) Write(p []byte) (int, error) {
 	if c.writes++; c.writes > 1 && c.written != nil {
