@@ -103,26 +103,37 @@ func isCertificateRefusal(err error) bool {
 		authority    x509.UnknownAuthorityError
 		hostname     x509.HostnameError
 		invalid      x509.CertificateInvalidError
-		alert        tls.AlertError
 	)
-	if errors.As(err, &alert) {
-		return alertsOnCertificates[alert]
-	}
-	return errors.As(err, &verification) || errors.As(err, &authority) ||
+	return isCertificateAlert(err) || errors.As(err, &verification) || errors.As(err, &authority) ||
 		errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// alertsOnCertificates are the TLS alerts (RFC 8446, section 6.2) by which a
-// server refuses the client's certificate.
-var alertsOnCertificates = map[tls.AlertError]bool{
-	42:  true, // bad_certificate
-	43:  true, // unsupported_certificate
-	44:  true, // certificate_revoked
-	45:  true, // certificate_expired
-	46:  true, // certificate_unknown
-	48:  true, // unknown_ca
-	49:  true, // access_denied
-	116: true, // certificate_required
+// certificateAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server
+// refuses the client's certificate.
+var certificateAlerts = []tls.AlertError{
+	42,  // bad_certificate
+	43,  // unsupported_certificate
+	44,  // certificate_revoked
+	45,  // certificate_expired
+	46,  // certificate_unknown
+	48,  // unknown_ca
+	49,  // access_denied
+	116, // certificate_required
+}
+
+// isCertificateAlert is true when the server refused the client's certificate.
+// The alert that a TLS connection ends with is of a type that crypto/tls does
+// not export; it has the text of the [tls.AlertError] with its number, which
+// QUIC connections end with.
+func isCertificateAlert(err error) bool {
+	var op *net.OpError
+	remote := errors.As(err, &op) && op.Op == "remote error" && op.Err != nil
+	for _, alert := range certificateAlerts {
+		if errors.Is(err, alert) || remote && op.Err.Error() == alert.Error() {
+			return true
+		}
+	}
+	return false
 }
 
 // isConnectFailure is true for errors that only occur before there is a
@@ -137,7 +148,7 @@ func isConnectFailure(err error) bool {
 		return true
 	}
 	return errors.As(err, &dns) || errors.As(err, &record) || errors.Is(err, syscall.ECONNREFUSED) ||
-		errors.Is(err, http.ErrSchemeMismatch) || isCertificateRefusal(err) && !errors.As(err, new(tls.AlertError))
+		errors.Is(err, http.ErrSchemeMismatch) || isCertificateRefusal(err) && !isCertificateAlert(err)
 }
 
 // isConnectionError is true for errors of a connection, by type: one that could
