@@ -250,12 +250,12 @@ func TestKeyedMethodsAreTheOnesThatGetKeys(t *testing.T) {
 	}{
 		{"default", nil, []string{"POST", "PATCH"}},
 		{"PUT alone", saferetry.WithKeyedMethods(http.MethodPut), []string{"PUT"}},
-		{"GET and LOCK", saferetry.WithKeyedMethods(http.MethodGet, "LOCK"), []string{"GET", "LOCK"}},
+		{"GET and LOCK", saferetry.WithKeyedMethods(http.MethodGet, "LOCK"), []string{"", "GET", "LOCK"}},
 		{"none", saferetry.WithKeyedMethods(), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var keyed []string
-			for _, method := range []string{"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH", "LOCK"} {
+			for _, method := range []string{"", "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "POST", "PATCH", "LOCK"} {
 				req := scriptedPost(t.Context())
 				req.Method = method
 				_, report, err := perform(t, script(answers(200)), req, test.option)
