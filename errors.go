@@ -98,34 +98,24 @@ func isTimeout(err error) bool {
 // isCertificateRefusal is true when either side refused the other's
 // certificate: the next attempt would bring the same one.
 func isCertificateRefusal(err error) bool {
+	return isServerCertificateRefusal(err) || isClientCertificateRefusal(err)
+}
+
+func isServerCertificateRefusal(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
 		authority    x509.UnknownAuthorityError
 		hostname     x509.HostnameError
 		invalid      x509.CertificateInvalidError
 	)
-	return isCertificateAlert(err) || errors.As(err, &verification) || errors.As(err, &authority) ||
+	return errors.As(err, &verification) || errors.As(err, &authority) ||
 		errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// certificateAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server
-// refuses the client's certificate.
-var certificateAlerts = []tls.AlertError{
-	42,  // bad_certificate
-	43,  // unsupported_certificate
-	44,  // certificate_revoked
-	45,  // certificate_expired
-	46,  // certificate_unknown
-	48,  // unknown_ca
-	49,  // access_denied
-	116, // certificate_required
-}
-
-// isCertificateAlert is true when the server refused the client's certificate.
-// The alert that a TLS connection ends with is of a type that crypto/tls does
-// not export; it has the text of the [tls.AlertError] with its number, which
-// QUIC connections end with.
-func isCertificateAlert(err error) bool {
+// isClientCertificateRefusal looks for the server's alert. Over TCP crypto/tls
+// reports it in a *net.OpError, as a type that it does not export but that has
+// the text of the one it does.
+func isClientCertificateRefusal(err error) bool {
 	var op *net.OpError
 	remote := errors.As(err, &op) && op.Op == "remote error" && op.Err != nil
 	for _, alert := range certificateAlerts {
@@ -134,6 +124,19 @@ func isCertificateAlert(err error) bool {
 		}
 	}
 	return false
+}
+
+// certificateAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server
+// refuses the client's certificate, or the lack of one.
+var certificateAlerts = [...]tls.AlertError{
+	42,  // bad_certificate
+	43,  // unsupported_certificate
+	44,  // certificate_revoked
+	45,  // certificate_expired
+	46,  // certificate_unknown
+	48,  // unknown_ca
+	49,  // access_denied
+	116, // certificate_required
 }
 
 // isConnectFailure is true for errors that only occur before there is a
@@ -148,7 +151,7 @@ func isConnectFailure(err error) bool {
 		return true
 	}
 	return errors.As(err, &dns) || errors.As(err, &record) || errors.Is(err, syscall.ECONNREFUSED) ||
-		errors.Is(err, http.ErrSchemeMismatch) || isCertificateRefusal(err) && !isCertificateAlert(err)
+		errors.Is(err, http.ErrSchemeMismatch) || isServerCertificateRefusal(err)
 }
 
 // isConnectionError is true for errors of a connection, by type: one that could
