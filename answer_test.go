@@ -53,7 +53,7 @@ func (zeros) Read(p []byte) (int, error) {
 
 // script is a base transport that answers the n-th request with the n-th
 // function, and every further one with the last.
-func script(answers ...func(*http.Request) (*http.Response, error)) http.RoundTripper {
+func scriptedBase(answers ...func(*http.Request) (*http.Response, error)) http.RoundTripper {
 	var made atomic.Int32
 	return roundTripFunc(func(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
@@ -87,7 +87,7 @@ func TestDiscardedAnswerIsDrainedUpTo64KiB(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			discarded := newAnswer(c.body)
-			client := saferetry.NewClient(&http.Client{Transport: script(
+			client := saferetry.NewClient(&http.Client{Transport: scriptedBase(
 				func(*http.Request) (*http.Response, error) {
 					return &http.Response{StatusCode: 503, Body: discarded, ContentLength: c.length}, nil
 				},
@@ -241,7 +241,7 @@ func TestReturnedAnswerIsUnread(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := newAnswer(strings.NewReader("whole"))
-			client := saferetry.NewClient(&http.Client{Transport: script(says(c.status, answer))}, saferetry.WithMaxAttempts(1))
+			client := saferetry.NewClient(&http.Client{Transport: scriptedBase(says(c.status, answer))}, saferetry.WithMaxAttempts(1))
 			resp, err := client.Post("http://a.test/", "", strings.NewReader("x"))
 			require.NoError(t, err)
 			assert.Equal(t, c.reason, reportOf(t, resp, err).Reason)
@@ -288,7 +288,7 @@ func TestUpgradePassesStraightThrough(t *testing.T) {
 
 func TestConnectPassesStraightThrough(t *testing.T) {
 	refusal := newAnswer(strings.NewReader(""))
-	base := script(says(503, refusal))
+	base := scriptedBase(says(503, refusal))
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, "http://a.test:443", nil)
 	require.NoError(t, err)
 	resp, err := saferetry.NewTransport(base, atOnce()...).RoundTrip(req)
@@ -302,7 +302,7 @@ func TestConnectPassesStraightThrough(t *testing.T) {
 
 // Mocks leave out the body, which net/http never does.
 func TestAnswerOfAMockWithoutABody(t *testing.T) {
-	client := saferetry.NewClient(&http.Client{Transport: script(says(503, nil), says(201, nil))}, atOnce()...)
+	client := saferetry.NewClient(&http.Client{Transport: scriptedBase(says(503, nil), says(201, nil))}, atOnce()...)
 	resp, err := client.Post("http://a.test/", "", strings.NewReader("x"))
 	require.NoError(t, err)
 	require.NotNil(t, resp.Body)
@@ -326,7 +326,7 @@ func TestBaseTransportThatReturnsNeitherOrBoth(t *testing.T) {
 		"both":    {&http.Response{StatusCode: 200, Body: answer}, lost, lost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			base := script(func(*http.Request) (*http.Response, error) { return c.resp, c.err })
+			base := scriptedBase(func(*http.Request) (*http.Response, error) { return c.resp, c.err })
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", nil)
 			require.NoError(t, err)
 			resp, err := saferetry.NewTransport(base, saferetry.WithMaxAttempts(1)).RoundTrip(req)
