@@ -46,7 +46,11 @@ func (r *rewindable) open(n int64) (io.ReadCloser, error) {
 	if n == 1 {
 		return r.Body, nil
 	}
-	return r.GetBody()
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, &callerError{"GetBody", err}
+	}
+	return body, nil
 }
 
 func (r *rewindable) replayable() bool { return true }
