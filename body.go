@@ -220,8 +220,9 @@ func (c *recollection) Close() error {
 }
 
 // attemptBody is the body as one attempt sends it. It can be closed any number
-// of times, at any moment, and what is read after that fails: an attempt that
-// was given up must not send a short body that looks whole.
+// of times, at any moment, and what is read after that fails, even where the
+// reader takes being closed for its end: an attempt that was given up must not
+// send a short body that looks whole.
 type attemptBody struct {
 	from   io.ReadCloser
 	closed atomic.Bool
@@ -233,7 +234,10 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 		return 0, errGivenUp
 	}
 	n, err := b.from.Read(p)
-	if err != nil && err != io.EOF && !b.closed.Load() {
+	switch {
+	case b.closed.Load():
+		return n, errGivenUp
+	case err != nil && err != io.EOF:
 		b.failed.CompareAndSwap(nil, &callerError{"request body", err})
 	}
 	return n, err

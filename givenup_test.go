@@ -3,6 +3,8 @@ package saferetry_test
 import (
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -91,4 +93,54 @@ func TestBodyReadErrorOfALaterAttemptEndsTheOperation(t *testing.T) {
 	assert.ErrorIs(t, err, errOfBody)
 	assert.Equal(t, 2, report.Attempts)
 	assert.Equal(t, saferetry.Permanent, report.Reason)
+}
+
+// endingWhenClosed takes being closed for its end, as readers over a channel do.
+type endingWhenClosed struct {
+	io.Reader
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (b *endingWhenClosed) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return nil
+}
+
+func (b *endingWhenClosed) Read(p []byte) (int, error) {
+	if n, err := b.Reader.Read(p); err == nil {
+		return n, nil
+	}
+	<-b.closed
+	return 0, io.EOF
+}
+
+// A base transport that is still sending would send that end: to the server, a
+// whole request.
+func TestBodyThatEndsWhenItIsClosedIsNotTakenForWhole(t *testing.T) {
+	body := func() (io.ReadCloser, error) {
+		return &endingWhenClosed{Reader: strings.NewReader("half"), closed: make(chan struct{})}, nil
+	}
+	sent := make(chan error)
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		begun := make(chan struct{})
+		go func() {
+			_, _ = io.ReadFull(req.Body, make([]byte, len("half")))
+			close(begun)
+			_, err := io.Copy(io.Discard, req.Body)
+			sent <- err
+		}()
+		<-begun
+		return says(503, http.NoBody)(req)
+	})
+	first, _ := body()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", first)
+	require.NoError(t, err)
+	req.GetBody = body
+	resp, err := saferetry.NewTransport(base, atOnce(saferetry.WithMaxAttempts(2))...).RoundTrip(req)
+	require.NoError(t, err)
+	assert.Equal(t, 2, reportOf(t, resp, err).Attempts)
+	assert.Error(t, <-sent, "half a body was taken for a whole one")
+	resp.Body.Close()
+	assert.Error(t, <-sent, "half a body was taken for a whole one")
 }
