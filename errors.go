@@ -90,9 +90,20 @@ func schemeMismatch(err error) error {
 	return err
 }
 
+// isTimeout asks every error in the chain: a *url.Error or *net.OpError looks no
+// further than the error it holds, and says no where that is a wrapper.
 func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
+	var t interface {
+		error
+		Timeout() bool
+	}
+	for errors.As(err, &t) {
+		if t.Timeout() {
+			return true
+		}
+		err = errors.Unwrap(t)
+	}
+	return false
 }
 
 // isCertificateRefusal is true when either side refused the other's
