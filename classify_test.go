@@ -137,6 +137,7 @@ func TestAttemptByHandWithoutRequestIsJudged(t *testing.T) {
 	conflict := scriptedResponse(nil, 409, http.NoBody, "Retry-After", "1")
 	assert.Equal(t, saferetry.Stop, saferetry.DefaultClassifier(saferetry.Attempt{Response: conflict}), "not known to be keyed")
 	assert.Equal(t, saferetry.Retry, saferetry.DefaultClassifier(saferetry.Attempt{Err: io.EOF}))
+	assert.Equal(t, saferetry.Stop, saferetry.DefaultClassifier(saferetry.Attempt{}), "nothing failed")
 	noURL := saferetry.Attempt{Request: &http.Request{}, Err: io.EOF}
 	assert.Equal(t, saferetry.Retry, saferetry.DefaultClassifier(noURL))
 }

@@ -18,7 +18,7 @@ import (
 // their type, and errors with an HTTPStatusCode() int or StatusCode() int of
 // 408, 429 or 5xx. Any other error may be the caller's own mistake and stops it,
 // as backoff.Permanent and the [*Error] of an operation within do. A classifier
-// given by [WithClassifier] decides instead.
+// given by [WithClassifier] decides on errors instead; a success is final.
 //
 // The context of a call is cancelled when the call fails, or takes longer than
 // the attempt timeout. After a success it lives as long as the result uses it.
@@ -119,7 +119,7 @@ func (op *callOperation[T]) send() (Attempt, Outcome) {
 
 func (op *callOperation[T]) judge(a Attempt) (Decision, floor) {
 	decision, least := judgeCall(a.Err)
-	if op.cfg.classify != nil {
+	if a.Err != nil && op.cfg.classify != nil {
 		decision = op.cfg.classify(a)
 	}
 	return decision, least

@@ -377,6 +377,21 @@ func TestDoBadInputIsRefusedBeforeAnyCall(t *testing.T) {
 	}
 }
 
+// Succeeding is not for a classifier to judge: the default one, made for
+// requests, took a call without an error for an attempt without an answer.
+func TestDoRepeatsASuccessUnderAClassifier(t *testing.T) {
+	for name, classify := range map[string]saferetry.Classifier{
+		"default": saferetry.DefaultClassifier,
+		"always":  func(saferetry.Attempt) saferetry.Decision { return saferetry.Retry },
+	} {
+		c := calls(nil)
+		result, err := saferetry.Do(t.Context(), c.call, withoutWaits, saferetry.WithClassifier(classify))
+		require.NoError(t, err)
+		assert.Equal(t, "result", result)
+		assert.Len(t, c.keys, 1, name)
+	}
+}
+
 func TestDoClassifierDecidesOnErrors(t *testing.T) {
 	own := errors.New("busy")
 	attempts, _ := attemptsOf(t, own, saferetry.WithClassifier(func(a saferetry.Attempt) saferetry.Decision {
