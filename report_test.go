@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -191,4 +193,40 @@ func TestErrorIsATimeoutWhenTimeRanOut(t *testing.T) {
 		require.ErrorAs(t, err, &own)
 		assert.False(t, own.Timeout())
 	})
+}
+
+// What ended the operation is below *Error, with a text of its own.
+func TestErrorWithinTheErrorSaysWhatHappened(t *testing.T) {
+	own := errors.New("vault is sealed")
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(own)
+	fails := saferetry.WithKeyFunc(func(*http.Request) (string, error) { return "", own })
+	for want, test := range map[string]struct {
+		step scriptedStep
+		ctx  context.Context
+		opts []saferetry.Option
+	}{
+		"saferetry: no response headers within the attempt timeout": {hangs, t.Context(), []saferetry.Option{saferetry.WithAttemptTimeout(1)}},
+		"context canceled":                         {answers(201), cancelled, nil},
+		"saferetry: key function: vault is sealed": {answers(201), t.Context(), []saferetry.Option{fails}},
+		"EOF":                                      {loses(io.EOF), t.Context(), nil},
+	} {
+		_, _, err := perform(t, script(test.step), scriptedPost(test.ctx), append(test.opts, withoutWaits)...)
+		var ended *saferetry.Error
+		require.ErrorAs(t, err, &ended)
+		assert.EqualError(t, ended.Err, want)
+		assert.Equal(t, ended.Err, errors.Unwrap(err))
+	}
+}
+
+func TestAttemptTimeoutIsATimeoutAsOfPackageNet(t *testing.T) {
+	_, _, err := perform(t, script(hangs), scriptedPost(t.Context()), saferetry.WithAttemptTimeout(1), saferetry.WithMaxAttempts(1))
+	var ended *saferetry.Error
+	require.ErrorAs(t, err, &ended)
+	var timeout net.Error
+	require.ErrorAs(t, ended.Err, &timeout)
+	assert.True(t, timeout.Timeout())
+	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.NotErrorIs(t, err, context.DeadlineExceeded, "not the caller's")
+	assert.NotErrorIs(t, err, context.Canceled)
 }

@@ -354,6 +354,22 @@ func TestCancelBeforeTheFirstAttemptSendsNothing(t *testing.T) {
 	assert.Equal(t, saferetry.Report{Key: "order-1", Reason: saferetry.Canceled, Outcome: saferetry.NotSent}, report)
 }
 
+// An answer that came although the caller has gone is still the last attempt's
+// answer.
+func TestCancelBehindAnAnswerReturnsTheAnswer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	resp, report, err := perform(t, script(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return answersWith(503, "later")(req)
+	}), scriptedPost(ctx))
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	assert.Equal(t, "later", string(body))
+	assert.Equal(t, saferetry.Canceled, report.Reason)
+	assert.Equal(t, 1, report.Attempts)
+}
+
 // isTimeout asks as callers of net and net/http do.
 func isTimeout(err error) bool {
 	var timeout interface{ Timeout() bool }
