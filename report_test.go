@@ -136,7 +136,12 @@ func TestReportIsFoundInsideOtherErrors(t *testing.T) {
 func TestReportIsLostWhenTheClientTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []saferetry.Report
-		client := saferetry.NewClient(&http.Client{Transport: script(hangs), Timeout: time.Second},
+		late := func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			time.Sleep(time.Millisecond) // the bubble's: until the client's timer, set for the same instant, has run too
+			return nil, req.Context().Err()
+		}
+		client := saferetry.NewClient(&http.Client{Transport: script(late), Timeout: time.Second},
 			saferetry.WithHooks(saferetry.Hooks{Done: func(_ *http.Request, r saferetry.Report) { done = append(done, r) }}))
 		resp, err := client.Do(scriptedPost(t.Context()))
 		require.True(t, isTimeout(err))
@@ -209,7 +214,11 @@ func TestErrorWithinTheErrorSaysWhatHappened(t *testing.T) {
 		"saferetry: no response headers within the attempt timeout": {hangs, t.Context(), []saferetry.Option{saferetry.WithAttemptTimeout(1)}},
 		"context canceled":                         {answers(201), cancelled, nil},
 		"saferetry: key function: vault is sealed": {answers(201), t.Context(), []saferetry.Option{fails}},
+<<<<<<< HEAD
 		"EOF":                                      {loses(io.EOF), t.Context(), nil},
+=======
+		"EOF": {loses(io.EOF), t.Context(), nil},
+>>>>>>> ct2
 	} {
 		_, _, err := perform(t, script(test.step), scriptedPost(test.ctx), append(test.opts, withoutWaits)...)
 		var ended *saferetry.Error
