@@ -214,11 +214,7 @@ func TestErrorWithinTheErrorSaysWhatHappened(t *testing.T) {
 		"saferetry: no response headers within the attempt timeout": {hangs, t.Context(), []saferetry.Option{saferetry.WithAttemptTimeout(1)}},
 		"context canceled":                         {answers(201), cancelled, nil},
 		"saferetry: key function: vault is sealed": {answers(201), t.Context(), []saferetry.Option{fails}},
-<<<<<<< HEAD
-		"EOF":                                      {loses(io.EOF), t.Context(), nil},
-=======
 		"EOF": {loses(io.EOF), t.Context(), nil},
->>>>>>> ct2
 	} {
 		_, _, err := perform(t, script(test.step), scriptedPost(test.ctx), append(test.opts, withoutWaits)...)
 		var ended *saferetry.Error
