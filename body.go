@@ -1,0 +1,226 @@
+package saferetry
+
+import (
+	"io"
+	"math"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// bodySource opens the request body anew for each attempt, so that no two
+// attempts ever read from one reader: net/http may go on reading an earlier
+// attempt's after its answer has come.
+type bodySource interface {
+	// open returns the body of the n-th attempt, counted from 1.
+	open(n int64) (io.ReadCloser, error)
+	// replayable reports whether there can be another attempt.
+	replayable() bool
+	// release says that no further attempt will be opened.
+	release()
+}
+
+// sourceOf chooses how a body is sent again; nil means that there is none. A
+// body that need not be sent again is not remembered.
+func sourceOf(req *http.Request, remember int64) bodySource {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	if req.GetBody != nil {
+		return (*rewindable)(req)
+	}
+	if s := newSectioned(req); s != nil {
+		return s
+	}
+	if req.ContentLength > remember {
+		remember = 0
+	}
+	return newRemembered(req, remember)
+}
+
+// rewindable is a body that GetBody makes anew. The first attempt has the one
+// that came with the request.
+type rewindable http.Request
+
+func (r *rewindable) open(n int64) (io.ReadCloser, error) {
+	if n == 1 {
+		return r.Body, nil
+	}
+	return r.GetBody()
+}
+
+func (r *rewindable) replayable() bool { return true }
+func (r *rewindable) release()         {}
+
+// sharedCloser closes the caller's body when neither the operation nor any
+// attempt needs it any longer.
+type sharedCloser struct {
+	io.Closer
+	users atomic.Int64
+}
+
+func (s *sharedCloser) release() {
+	if s.users.Add(-1) == 0 {
+		s.Closer.Close()
+	}
+}
+
+// sectioned is a body that can be read at any offset, such as an *os.File. Each
+// attempt reads a section of its own, from where the body stood; the body's own
+// position is never moved.
+type sectioned struct {
+	sharedCloser
+	at    io.ReaderAt
+	start int64
+	size  int64
+}
+
+func newSectioned(req *http.Request) *sectioned {
+	at, ok := req.Body.(io.ReaderAt)
+	seeker, seeks := req.Body.(io.Seeker)
+	if !ok || !seeks {
+		return nil
+	}
+	start, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil { // a pipe or a terminal: no positions to read at
+		return nil
+	}
+	s := &sectioned{at: at, start: start, size: math.MaxInt64 - start}
+	if req.ContentLength > 0 {
+		s.size = req.ContentLength
+	}
+	s.Closer = req.Body
+	s.users.Store(1)
+	return s
+}
+
+func (s *sectioned) open(int64) (io.ReadCloser, error) {
+	s.users.Add(1)
+	return &section{*io.NewSectionReader(s.at, s.start, s.size), s}, nil
+}
+
+func (s *sectioned) replayable() bool { return true }
+
+type section struct {
+	io.SectionReader
+	of *sectioned
+}
+
+func (s *section) Close() error {
+	s.of.release()
+	return nil
+}
+
+// remembered is a body that can be read once. What is read of it is kept, up
+// to a limit, for the attempts to come: the first byte leaves before the last
+// is read.
+type remembered struct {
+	sharedCloser
+	limit int64
+	size  int64 // 0: unknown
+
+	// turn is the number of the attempt whose body this is now, negated once
+	// that attempt has read past the limit and nothing is kept any longer. A next
+	// attempt can only take the turn from one that has not.
+	turn atomic.Int64
+
+	mu   sync.Mutex // held while reading from the caller's body
+	from io.Reader
+	kept []byte
+	err  error // what the caller's body ended with, io.EOF included
+}
+
+func newRemembered(req *http.Request, limit int64) *remembered {
+	r := &remembered{limit: limit, size: max(req.ContentLength, 0), from: req.Body}
+	r.Closer = req.Body
+	r.users.Store(1)
+	return r
+}
+
+func (r *remembered) open(n int64) (io.ReadCloser, error) {
+	if !r.turn.CompareAndSwap(n-1, n) {
+		return nil, errForgotten
+	}
+	r.users.Add(1)
+	return &recollection{of: r, turn: n}, nil
+}
+
+func (r *remembered) replayable() bool { return r.turn.Load() >= 0 }
+
+// keep remembers what the attempt with that turn read. Bytes that an attempt
+// already given up was still reading are kept past the limit: they are missing
+// from the next one's otherwise.
+func (r *remembered) keep(turn int64, p []byte) {
+	if len(p) == 0 || r.turn.Load() < 0 {
+		return
+	}
+	if int64(len(r.kept)+len(p)) > r.limit && r.turn.CompareAndSwap(turn, -turn) {
+		r.kept = nil
+		return
+	}
+	if r.kept == nil {
+		r.kept = make([]byte, 0, max(r.size, int64(len(p))))
+	}
+	r.kept = append(r.kept, p...)
+}
+
+// recollection is one attempt's reading of a remembered body.
+type recollection struct {
+	of     *remembered
+	turn   int64
+	offset int
+}
+
+func (c *recollection) Read(p []byte) (int, error) {
+	r := c.of
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.turn.Load(); now != c.turn && now != -c.turn {
+		return 0, errGivenUp
+	}
+	if c.offset < len(r.kept) {
+		n := copy(p, r.kept[c.offset:])
+		c.offset += n
+		return n, nil
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.from.Read(p)
+	c.offset += n
+	r.keep(c.turn, p[:n])
+	r.err = err
+	return n, err
+}
+
+func (c *recollection) Close() error {
+	c.of.release()
+	return nil
+}
+
+// attemptBody is the body as one attempt sends it. It can be closed any number
+// of times, at any moment, and what is read after that fails: an attempt that
+// was given up must not send a short body that looks whole.
+type attemptBody struct {
+	from   io.ReadCloser
+	closed atomic.Bool
+	failed atomic.Pointer[callerError] // the first error of the caller's own reader
+}
+
+func (b *attemptBody) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, errGivenUp
+	}
+	n, err := b.from.Read(p)
+	if err != nil && err != io.EOF && !b.closed.Load() {
+		b.failed.CompareAndSwap(nil, &callerError{"request body", err})
+	}
+	return n, err
+}
+
+func (b *attemptBody) Close() error {
+	if b.closed.Swap(true) {
+		return nil
+	}
+	return b.from.Close()
+}

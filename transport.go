@@ -1,0 +1,279 @@
+package saferetry
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Transport is an [http.RoundTripper] that makes each request one logical
+// operation: one idempotency key, and under it as many attempts as it takes and
+// the options allow. Make it with [NewTransport]; it is safe for concurrent use.
+type Transport struct {
+	under http.RoundTripper
+	cfg   *config
+}
+
+// NewTransport returns a Transport over base; nil stands for
+// http.DefaultTransport, as it is when a request is sent. base must keep the
+// contract of [http.RoundTripper].
+func NewTransport(base http.RoundTripper, opts ...Option) *Transport {
+	return &Transport{under: base, cfg: newConfig(opts)}
+}
+
+func (t *Transport) base() http.RoundTripper {
+	if t.under == nil {
+		return http.DefaultTransport
+	}
+	return t.under
+}
+
+// CloseIdleConnections closes the base transport's idle connections, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// RoundTrip performs the operation that req asks for. It does not change req,
+// and closes its body on every path, perhaps after it has returned.
+//
+// It ends in one of these ways, with either a response or an [*Error], and
+// [ReportOf] tells which:
+//
+//   - Answered: the server gave an answer that is not to be retried.
+//   - Permanent: the request is not one that can be sent, its key is not valid,
+//     its body failed, or the error would come again.
+//   - Exhausted: the attempts are used up.
+//   - Deadline: the context's deadline passed, or would have in the wait.
+//   - RetryAfterTooLong: the server asks for more patience than allowed.
+//   - NotReplayable: the body was longer than remembered, or GetBody failed.
+//   - NotRepeatable: the request has no key, its method is not idempotent, and
+//     an attempt may have reached the server.
+//   - Canceled: the context was cancelled.
+//
+// If the last attempt got a response, whatever its status, that is returned,
+// its body unread, save where it was given up for a next attempt that then
+// could not be made. A CONNECT or upgrade request, and one that a Transport
+// above or an enclosing Do is already repeating, goes straight to the base
+// transport.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	above := operationOf(req.Context())
+	if isTunnel(req) || above != nil && above.repeats(req) {
+		return t.base().RoundTrip(req)
+	}
+	op := &httpOperation{operation: operation{cfg: t.cfg, ctx: req.Context(), req: req}, base: t.base()}
+	if err := op.findKey(above); err != nil {
+		return op.refuse(Permanent, err)
+	}
+	if above != nil && above.isDo() && above.key == op.key {
+		return op.passThrough()
+	}
+	if op.ctx.Err() != nil {
+		return op.refuse(stopped(op.ctx), interruption(op.ctx, nil))
+	}
+	return op.finish(op.run(op))
+}
+
+// isTunnel is true for requests whose connection becomes something else.
+func isTunnel(req *http.Request) bool {
+	return req.Method == http.MethodConnect || len(req.Header["Upgrade"]) > 0
+}
+
+// operation is what one logical operation needs whatever its attempts are: HTTP
+// exchanges, or calls made by Do.
+type operation struct {
+	cfg  *config
+	ctx  context.Context // the caller's
+	req  *http.Request   // the caller's; nil in Do
+	sent *http.Request   // the last attempt's
+	key  string
+
+	repeatable bool // an attempt may be made again although one reached the server
+	attempts   int
+	tally      tally
+	answer     *http.Response // handed over
+	reason     StopReason
+	policy     backoff.BackOff // made at the first failure
+	waited     time.Duration
+	failed     []Attempt
+}
+
+type operationKey struct{}
+
+// operationOf returns the operation whose attempt ctx belongs to, or nil.
+func operationOf(ctx context.Context) *operation {
+	op, _ := ctx.Value(operationKey{}).(*operation)
+	return op
+}
+
+// operationFor returns the operation that made req, or nil.
+func operationFor(req *http.Request) *operation {
+	if req == nil {
+		return nil
+	}
+	return operationOf(req.Context())
+}
+
+func (op *operation) isDo() bool { return op.req == nil }
+
+// repeats reports whether req is the very request that the operation, a
+// Transport's, is repeating: it has the operation's key. Without a key it must
+// be the same request in the main, since a base transport may make others
+// under its context.
+func (op *operation) repeats(req *http.Request) bool {
+	if op.isDo() || req.URL == nil {
+		return false
+	}
+	key, err := keyFieldOf(req.Header, op.cfg.keyHeader).key(op.cfg.keyHeader)
+	if err != nil || key != op.key {
+		return false
+	}
+	return key != "" || req.Method == op.req.Method && (req.URL == op.req.URL || req.URL.String() == op.req.URL.String())
+}
+
+// sender makes the attempts of an operation.
+type sender interface {
+	// prepare gets the n-th attempt ready. It fails where the operation's input
+	// cannot be had once more.
+	prepare(n int) error
+	// send makes the attempt and says what it tells of the effect.
+	send() (Attempt, Outcome)
+	// judge decides what may follow it, and the least wait before that.
+	judge(Attempt) (Decision, floor)
+	// replayable reports whether another attempt can be prepared.
+	replayable() bool
+	// discard ends an attempt whose answer will not be handed over.
+	discard(Attempt)
+}
+
+// run makes attempts until one is the last, and returns that; or the error that
+// kept a further one from being made, when its answer was already given up.
+func (op *operation) run(s sender) (Attempt, error) {
+	var a Attempt
+	for n := 1; ; n++ {
+		if err := s.prepare(n); err != nil {
+			op.reason = NotReplayable
+			return Attempt{}, err
+		}
+		if n > 1 {
+			op.failed = append(op.failed, a)
+		}
+		start := time.Now()
+		var verdict Outcome
+		a, verdict = s.send()
+		a.Number, a.Duration = n, time.Since(start)
+		op.attempts = n
+		op.tally.add(verdict)
+		if hook := op.cfg.hooks.Attempt; hook != nil {
+			hook(a)
+		}
+		wait, again := op.next(s, a)
+		if !again {
+			return a, a.Err
+		}
+		op.announce(a, wait)
+		s.discard(a)
+		if !op.pause(wait) {
+			op.reason = stopped(op.ctx)
+			return Attempt{}, interruption(op.ctx, a.Err)
+		}
+	}
+}
+
+// httpOperation is an operation whose attempts are HTTP exchanges.
+type httpOperation struct {
+	operation
+	base     http.RoundTripper
+	ownKey   bool       // the caller's header has a field for the key
+	keyValue string     // of that field on the wire; "" leaves the header as it is
+	source   bodySource // nil without a body
+	current  *exchange
+	first    exchange // saves an allocation where one attempt does
+}
+
+func (op *httpOperation) prepare(n int) error {
+	op.current = &op.first
+	if n == 1 {
+		op.source = op.newSource()
+	} else {
+		op.current = new(exchange)
+	}
+	op.current.Context, op.current.op, op.current.number = op.ctx, op, n
+	return op.current.prepare()
+}
+
+// newSource remembers of a body that can be read only once as much as another
+// attempt could need.
+func (op *httpOperation) newSource() bodySource {
+	if !op.repeatable || op.cfg.maxAttempts == 1 {
+		return sourceOf(op.req, 0)
+	}
+	return sourceOf(op.req, op.cfg.bodyBuffer)
+}
+
+func (op *httpOperation) send() (Attempt, Outcome) {
+	x := op.current
+	op.sent = x.req
+	resp, err := x.send(op.base, op.cfg.attemptTimeout)
+	a := Attempt{Request: x.req, Response: resp}
+	if err != nil {
+		a.Err = x.failure(err)
+	}
+	return a, x.verdict(a, err)
+}
+
+func (op *httpOperation) judge(a Attempt) (Decision, floor) {
+	classify := op.cfg.classify
+	if classify == nil {
+		classify = DefaultClassifier
+	}
+	if a.Err != nil && op.current.body.failed.Load() != nil || classify(a) == Stop {
+		return Stop, floor{}
+	}
+	if a.Response == nil {
+		return Retry, floor{}
+	}
+	return Retry, retryAfter(a.Response.Header, time.Now())
+}
+
+func (op *httpOperation) replayable() bool { return op.source == nil || op.source.replayable() }
+
+func (op *httpOperation) discard(a Attempt) {
+	if a.Response != nil {
+		op.current.discard(a.Response)
+	}
+}
+
+// finish hands over what run ended with.
+func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
+	if op.source != nil {
+		op.source.release()
+	}
+	if err != nil {
+		return nil, op.fail(err)
+	}
+	op.answer = a.Response
+	op.current.deliver(a.Response)
+	op.done(nil)
+	return a.Response, nil
+}
+
+// refuse ends an operation of which nothing is sent.
+func (op *httpOperation) refuse(reason StopReason, err error) (*http.Response, error) {
+	if op.req.Body != nil {
+		op.req.Body.Close()
+	}
+	op.reason = reason
+	return nil, op.fail(err)
+}
+
+// passThrough sends the request, under the key, for an operation that Do
+// repeats.
+func (op *httpOperation) passThrough() (*http.Response, error) {
+	req := op.req.WithContext(op.ctx)
+	req.Header = op.header(1)
+	return op.base.RoundTrip(req)
+}
