@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ var notReplayed = []string{
 
 // replayable returns header without the fields that are not to be replayed.
 func replayable(header http.Header, marker string) http.Header {
-	hopByHop := slices.Collect(names(header["Connection"]))
+	hopByHop := names(header["Connection"])
 	kept := make(http.Header, len(header))
 	for field, values := range header {
 		name := http.CanonicalHeaderKey(field)
@@ -58,7 +57,7 @@ func trailers(announced []string, header http.Header) http.Header {
 			set(name, values)
 		}
 	}
-	for name := range names(announced) {
+	for _, name := range names(announced) {
 		if values, ok := header[name]; ok {
 			set(http.TrailerPrefix+name, values)
 		}
@@ -66,15 +65,14 @@ func trailers(announced []string, header http.Header) http.Header {
 	return found
 }
 
-// names goes through the field names in lines, each a list with commas.
-func names(lines []string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for _, line := range lines {
-			for name := range strings.SplitSeq(line, ",") {
-				if name = strings.Trim(name, " \t"); name != "" && !yield(http.CanonicalHeaderKey(name)) {
-					return
-				}
+// names returns the field names in lines, each a list with commas.
+func names(lines []string) (names []string) {
+	for _, line := range lines {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.Trim(name, " \t"); name != "" {
+				names = append(names, http.CanonicalHeaderKey(name))
 			}
 		}
 	}
+	return names
 }

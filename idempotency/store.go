@@ -68,7 +68,8 @@ var ErrLost = errors.New("idempotency: the claim is lost")
 //
 //   - In progress: held by the claim with the record's token until the lease ends. It does not expire, however long it is
 //     renewed. When the lease ends, the next claim takes over, whatever its fingerprint; until it does, the
-//     holder has lost nothing and may still renew, complete or release.
+//     holder has lost nothing and may still renew, complete or release. Once its retention has ended as well, the record
+//     may be removed.
 //   - Completed: it has an [Answer], until it expires. It expires at the claim's time plus its retention: from that very
 //     instant (now >= expiry) on, a claim finds nothing, whether or not the record has been removed yet.
 //
