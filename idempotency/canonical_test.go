@@ -112,11 +112,6 @@ func TestNoCanonicalForm(t *testing.T) {
 }
 
 func FuzzCanonicalJSON(f *testing.F) {
-	for _, src := range []string{
-		`{"b":[1.0,-0,1e21,9007199254740993],"a":"\u20ac\ud83d\ude00\n"}`, `{"a":1,"a":2}`, `"\ud800"`, `[[[]]]`, `1e-7`, ``, `nul`,
-	} {
-		f.Add([]byte(src))
-	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		dst, ok := canonicalJSON(nil, src)
 		if !ok {

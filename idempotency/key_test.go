@@ -73,9 +73,6 @@ func TestKeyOfHeader(t *testing.T) {
 }
 
 func FuzzParseKey(f *testing.F) {
-	for _, value := range []string{`k`, `"k"`, `"a\"b\\"`, `"k`, `"a"b`, "", " ", "ü", strings.Repeat("k", 256)} {
-		f.Add(value)
-	}
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	f.Fuzz(func(t *testing.T, value string) {
 		key, err := parseKey(value)

@@ -41,10 +41,11 @@ func (s *MemoryStore) sweepOnTimer() {
 func (s *MemoryStore) sweep() (removed int) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
+	now := s.now()
 	for i := range s.shards {
 		for more := true; more && !s.closed.Load(); {
 			var n int
-			n, more = s.shards[i].sweep(s.now())
+			n, more = s.shards[i].sweep(now)
 			s.live.Add(int64(-n))
 			removed += n
 		}

@@ -17,11 +17,14 @@ import (
 const storeTimeout = 10 * time.Second
 
 // Middleware returns a wrapper for handlers that performs an operation once for each key, however many requests ask for
-// it, as the package comment says. scope names the caller of a request: two callers' equal keys are different
-// operations. An error from it is answered with 401, and nothing else of the request is looked at.
+// it, by the rules of the package comment. It may be put around any number of handlers, and within or around
+// [http.ServeMux] or any other router; they share the store and the options.
 //
-// The wrapper may be put around any number of handlers. It is plain net/http, so it works with [http.ServeMux] and
-// any other router.
+// scope names the caller of a request, such as its tenant: equal keys of two scopes are two operations. An error from
+// it is answered with 401, before anything else of the request is looked at; its text is not shown. Methods that need
+// no key pass without it. It must not read the body, and is called by many goroutines at once.
+//
+// Middleware panics if store or scope is nil, or an option makes no sense.
 func Middleware(store Store, scope func(*http.Request) (string, error), opts ...Option) func(http.Handler) http.Handler {
 	wantOption(store != nil, "Middleware", nil, "a Store")
 	wantOption(scope != nil, "Middleware", nil, "a scope function")

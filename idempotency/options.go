@@ -115,8 +115,9 @@ func WithStoredStatus(stored func(status int) bool) Option {
 	}
 }
 
-// WithFingerprint says what tells two requests under one key apart; its SHA-256 is kept. An error is answered with 400
-// fingerprint_failed. The default is the query and the raw body; see also [JSONFingerprint].
+// WithFingerprint says what tells two requests under one key apart; its SHA-256 is kept. The function gets the body that
+// was read, and r without one; it is called by many goroutines at once. An error is answered with 400 fingerprint_failed.
+// The default is the query and the raw body; see also [JSONFingerprint].
 func WithFingerprint(fingerprint func(r *http.Request, body []byte) ([]byte, error)) Option {
 	return func(c *config) {
 		wantOption(fingerprint != nil, "WithFingerprint", nil, "a function")

@@ -85,6 +85,23 @@ func TestRule8AnAnswerDoesNotWaitForARenewal(t *testing.T) {
 	})
 }
 
+// Storing may take longer than a lease is.
+func TestRule8ALeaseIsRenewedWhileTheAnswerIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &faultyStore{MemoryStore: newStore(t), complete: func(context.Context) error {
+			time.Sleep(9 * time.Second)
+			return nil
+		}}
+		s := serveInBubble(t, idempotency.Middleware(store, oneTenant, idempotency.WithLease(3*time.Second))(http.HandlerFunc(create)))
+		first := make(chan reply)
+		go func() { first <- s.post("k", "body") }()
+		time.Sleep(8 * time.Second)
+		wantProblem(t, s.post("k", "body"), 409, "idempotency_key_in_progress")
+		wantCreated(t, <-first, "body", false)
+		wantCreated(t, s.post("k", "body"), "body", true)
+	})
+}
+
 // A takeover is a first request whose lease cannot be renewed, and a second one that takes over after it ended.
 type takeover struct {
 	t      *testing.T

@@ -77,8 +77,8 @@ var ErrLost = errors.New("idempotency: the claim is lost")
 // shares the store. All methods are called by many goroutines at once. Time is the store's: a store that several processes
 // share must not measure it by their clocks.
 //
-// Every call but Begin has a context with the values of the request's context and an end of its own, which does not
-// come from the client: work is not cut off because a client hung up.
+// Every call but Begin has a context with the values of the request's context and a deadline of its own, ten seconds or
+// less from then: work is not cut off because a client hung up. A call has to return when its context is done.
 //
 // Errors other than [ErrLost] mean that the store failed; it is compared by [errors.Is], so it may be wrapped. Expired
 // records are the store's to remove, in steps that do not hold up claims. After it is closed, Claim fails.

@@ -137,7 +137,7 @@ func answerComesBack(s *suite) {
 		"empty":        {Status: http.StatusNoContent},
 		"every byte":   {Status: 299, Body: every},
 		"large":        {Status: 200, Body: []byte(strings.Repeat("0123456789abcdef", 1<<16))},
-		"lines":        {Status: 200, Header: http.Header{"Link": {"<b>; rel=next", "<a>; rel=prev", "<b>; rel=next"}}},
+		"lines":        {Status: 200, Header: http.Header{"Link": {"<b>; rel=next", "<a>; rel=prev", "<b>; rel=next", "<b>; rel=last"}}},
 		"empty value":  {Status: 200, Header: http.Header{"X-Empty": {""}, "X-None": {}}},
 		"as written":   {Status: 200, Header: http.Header{"eTag": {`"1"`}, "ETAG": {`"2"`}, "Trailer:Sum": {"9"}}},
 		"latin 1":      {Status: 200, Header: http.Header{"X-Name": {"caf\xe9"}}},
