@@ -90,6 +90,17 @@ func newWireServer(t *testing.T, steps ...wireStep) *wireServer {
 	return s
 }
 
+// newBubbleServer is a wireServer over in-memory connections, for synctest
+// bubbles, and the base transport that leads to it.
+func newBubbleServer(t *testing.T, steps ...wireStep) (*wireServer, *http.Transport) {
+	listener := newPipeListener()
+	s := &wireServer{t: t, url: "http://bubble.test", steps: steps, open: map[net.Conn]bool{}}
+	s.serve(listener)
+	base := &http.Transport{DialContext: listener.dial}
+	t.Cleanup(base.CloseIdleConnections)
+	return s, base
+}
+
 // serve starts the server on listener, until the test ends.
 func (s *wireServer) serve(listener net.Listener) {
 	s.listener = listener
@@ -186,7 +197,9 @@ func (c *wireConn) reset() {
 	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = inner.NetConn()
 	}
-	_ = conn.(*net.TCPConn).SetLinger(0)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
 	conn.Close()
 }
 
@@ -262,7 +275,7 @@ func ownTransport(t testing.TB) *http.Transport {
 // both ends, so that a synctest bubble's clock moves. What is left open when
 // the bubble ends makes it fail.
 func bubbleTransport(t *testing.T, handler http.HandlerFunc) *http.Transport {
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := newPipeListener()
 	var running sync.WaitGroup
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
@@ -283,14 +296,16 @@ type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
-	dials  atomic.Int32
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case l.conns <- theirs:
-		l.dials.Add(1)
 		return ours, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
