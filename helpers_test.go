@@ -35,14 +35,18 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// countedBody counts how often it is closed, and can tell where it was read to.
+// countedBody counts how often it is closed.
 type countedBody struct {
 	io.Reader
+	closer io.Closer // nil: nothing to close
 	closed atomic.Int32
 }
 
 func (b *countedBody) Close() error {
 	b.closed.Add(1)
+	if b.closer != nil {
+		return b.closer.Close()
+	}
 	return nil
 }
 
@@ -263,6 +267,22 @@ func halfStatusLine(c *wireConn) bool {
 	return false
 }
 
+// hanging reads the request and does not answer.
+func hanging(c *wireConn) bool {
+	c.read()
+	_, _ = io.Copy(io.Discard, c.in)
+	return false
+}
+
+// stalling answers with the beginning of a body, and a minute later breaks off.
+// It is for bubbles.
+func stalling(c *wireConn) bool {
+	c.read()
+	_, _ = io.WriteString(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nten bytes.")
+	time.Sleep(time.Minute)
+	return false
+}
+
 // ownTransport returns a base transport of the test's own, whose connections
 // end with the test.
 func ownTransport(t testing.TB) *http.Transport {
@@ -334,14 +354,3 @@ type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
-
-// eventually waits, at most some seconds, until what goes on in other
-// goroutines has come to pass.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(t, "not within five seconds: "+what)
-		}
-	}
-}
