@@ -36,14 +36,18 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// countedBody counts how often it is closed, and can tell where it was read to.
+// countedBody counts how often it is closed.
 type countedBody struct {
 	io.Reader
+	closer io.Closer // nil: nothing to close
 	closed atomic.Int32
 }
 
 func (b *countedBody) Close() error {
 	b.closed.Add(1)
+	if b.closer != nil {
+		return b.closer.Close()
+	}
 	return nil
 }
 
@@ -89,6 +93,17 @@ func newWireServer(t *testing.T, steps ...wireStep) *wireServer {
 	s := &wireServer{t: t, url: "http://" + listener.Addr().String(), steps: steps, open: map[net.Conn]bool{}}
 	s.serve(listener)
 	return s
+}
+
+// newBubbleServer is a wireServer over in-memory connections, for synctest
+// bubbles, and the base transport that leads to it.
+func newBubbleServer(t *testing.T, steps ...wireStep) (*wireServer, *http.Transport) {
+	listener := newPipeListener()
+	s := &wireServer{t: t, url: "http://bubble.test", steps: steps, open: map[net.Conn]bool{}}
+	s.serve(listener)
+	base := &http.Transport{DialContext: listener.dial}
+	t.Cleanup(base.CloseIdleConnections)
+	return s, base
 }
 
 // serve starts the server on listener, until the test ends.
@@ -187,7 +202,9 @@ func (c *wireConn) reset() {
 	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = inner.NetConn()
 	}
-	_ = conn.(*net.TCPConn).SetLinger(0)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
 	conn.Close()
 }
 
@@ -251,6 +268,22 @@ func halfStatusLine(c *wireConn) bool {
 	return false
 }
 
+// hanging reads the request and does not answer.
+func hanging(c *wireConn) bool {
+	c.read()
+	_, _ = io.Copy(io.Discard, c.in)
+	return false
+}
+
+// stalling answers with the beginning of a body, and a minute later breaks off.
+// It is for bubbles.
+func stalling(c *wireConn) bool {
+	c.read()
+	_, _ = io.WriteString(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nten bytes.")
+	time.Sleep(time.Minute)
+	return false
+}
+
 // ownTransport returns a base transport of the test's own, whose connections
 // end with the test.
 func ownTransport(t testing.TB) *http.Transport {
@@ -263,7 +296,7 @@ func ownTransport(t testing.TB) *http.Transport {
 // both ends, so that a synctest bubble's clock moves. What is left open when
 // the bubble ends makes it fail.
 func bubbleTransport(t *testing.T, handler http.HandlerFunc) *http.Transport {
-	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := newPipeListener()
 	var running sync.WaitGroup
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		running.Add(1)
@@ -284,14 +317,16 @@ type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
-	dials  atomic.Int32
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case l.conns <- theirs:
-		l.dials.Add(1)
 		return ours, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -320,17 +355,6 @@ type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
-
-// eventually waits, at most some seconds, until what goes on in other
-// goroutines has come to pass.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(t, "not within five seconds: "+what)
-		}
-	}
-}
 
 // constantly is a wait policy for WithBackOff.
 func constantly(wait time.Duration) func() backoff.BackOff {
