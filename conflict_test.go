@@ -118,9 +118,9 @@ func TestConflictHandedOverIsMissingItsBeginning(t *testing.T) {
 	}
 }
 
-// stalling is a body that sends its beginning and then nothing until closed, or
+// stallingAfter is a body that sends its beginning and then nothing until closed, or
 // until the rest is due.
-func stalling(start string, rest string, after time.Duration) scriptedStep {
+func stallingAfter(start string, rest string, after time.Duration) scriptedStep {
 	return func(req *http.Request) (*http.Response, error) {
 		r, w := io.Pipe()
 		go func() {
@@ -136,7 +136,7 @@ func stalling(start string, rest string, after time.Duration) scriptedStep {
 func TestConflictThatStallsHoldsTheCallerUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		resp, report, err := perform(t, script(stalling(`{"code":"in_p`, `rogress"}`, time.Hour)), scriptedPost(t.Context()), withoutWaits)
+		resp, report, err := perform(t, script(stallingAfter(`{"code":"in_p`, `rogress"}`, time.Hour)), scriptedPost(t.Context()), withoutWaits)
 		require.NoError(t, err)
 		assert.Equal(t, 250*time.Millisecond, time.Since(start))
 		assert.Equal(t, 1, report.Attempts)
@@ -151,7 +151,7 @@ func TestConflictThatStallsHoldsTheCallerUp(t *testing.T) {
 
 func TestConflictThatDripsForAWhileIsJudgedByItsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		base := script(stalling(`{"code":"in_p`, `rogress"}`, 249*time.Millisecond), answers(201))
+		base := script(stallingAfter(`{"code":"in_p`, `rogress"}`, 249*time.Millisecond), answers(201))
 		_, report, err := perform(t, base, scriptedPost(t.Context()), withoutWaits)
 		require.NoError(t, err)
 		assert.Equal(t, 2, report.Attempts)

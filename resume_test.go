@@ -411,7 +411,7 @@ func TestBodyResumeClosesTheRequestBodyOnceInTheEnd(t *testing.T) {
 
 			require.Equal(t, name == "broken", errors.Is(err, io.ErrUnexpectedEOF))
 			require.NoError(t, resp.Body.Close())
-			eventually(t, "the body is closed", func() bool { return body.closed.Load() == 1 })
+			require.Eventually(t, func() bool { return body.closed.Load() == 1 }, 5*time.Second, time.Millisecond)
 			for _, r := range s.seen() {
 				require.Equal(t, "once", string(r.body))
 			}
