@@ -3,6 +3,7 @@ package saferetry
 import (
 	"io"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,20 +17,55 @@ const (
 // answerBody is the body of the answer that the caller gets. The request's
 // context lives until it is read to its end or closed.
 type answerBody struct {
-	io.ReadCloser
-	of *exchange
+	body    io.ReadCloser // of the base transport
+	of      *exchange
+	closed  atomic.Bool // by the caller
+	dropped atomic.Bool // body is closed
+
+	resumable bool                       // a body that breaks off is asked for again
+	read      delivered                  // of a resumable one
+	rest      atomic.Pointer[resumption] // what is read once it broke off
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.of.answered()
+	if rest := b.rest.Load(); rest != nil {
+		return rest.Read(p)
 	}
-	return n, err
+	n, err := b.body.Read(p)
+	if b.resumable {
+		b.read.Write(p[:n])
+	}
+	switch {
+	case err == nil:
+		return n, nil
+	case err == io.EOF || !b.resumable:
+		b.of.answered()
+		b.of.op.releaseSource()
+		return n, err
+	}
+	b.drop()
+	rest := &resumption{answer: b, op: b.of.op, read: b.read, broke: err}
+	b.rest.Store(rest)
+	if n > 0 {
+		return n, nil
+	}
+	return rest.Read(p)
 }
 
 func (b *answerBody) Close() error {
-	err := b.ReadCloser.Close()
+	b.closed.Store(true)
+	if rest := b.rest.Load(); rest != nil {
+		return rest.Close()
+	}
+	b.of.op.releaseSource()
+	return b.drop()
+}
+
+// drop closes the base transport's body and ends the attempt.
+func (b *answerBody) drop() (err error) {
+	if !b.dropped.Swap(true) {
+		err = b.body.Close()
+	}
 	b.of.giveUp()
 	return err
 }
@@ -42,7 +78,7 @@ func (x *exchange) deliver(resp *http.Response) {
 	if resp.Body == http.NoBody && x.answered() {
 		return
 	}
-	x.answer = answerBody{resp.Body, x}
+	x.answer.body, x.answer.of = resp.Body, x
 	resp.Body = &x.answer
 }
 

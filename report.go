@@ -162,9 +162,9 @@ func (t *tally) carry(earlier *tally) {
 }
 
 func (op *operation) report() Report {
-	if op.later != nil {
-		if resumed := op.later.Load(); resumed != nil {
-			report := *resumed
+	if op.handed != nil {
+		if rest := op.handed.rest.Load(); rest != nil && rest.report.Load() != nil {
+			report := *rest.report.Load()
 			report.Failed = slices.Clone(report.Failed)
 			return report
 		}

@@ -2,60 +2,67 @@ package saferetry
 
 import (
 	"context"
-	"hash/maphash"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
 )
 
-// resumableBody is the body of a 2xx answer to an operation with a key. When it
-// breaks off, the operation is asked for again under that key, and the reading
-// goes on in the new answer, after the bytes that were already delivered. These
-// are not kept: a hash of them tells whether the new answer begins the same.
-type resumableBody struct {
-	first *httpOperation         // whose answer the caller holds
-	later atomic.Pointer[Report] // its report, once there was a resume
-
-	op    *httpOperation // made the answer that is being read: first, or one that went on from it
-	seen  maphash.Hash   // of the bytes delivered
-	count int64          // of them
-	broke error          // what the present body broke off with
-	over  bool           // and that is final
-
-	mu     sync.Mutex // for Close, which may come while Read resumes
-	body   io.ReadCloser
-	stop   context.CancelFunc // ends op's attempts; nil while op is first
-	closed bool
+// delivered is what was read of an answer, as far as it must be known to tell
+// whether another begins with the same bytes: not the bytes, but their number
+// and two checksums of different polynomials.
+type delivered struct {
+	count            int64
+	ieee, castagnoli uint32
 }
 
-// isResumable is false too where there could be no further attempt, so that
-// nothing is hashed in vain.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Write adds what was read. It cannot fail.
+func (d *delivered) Write(p []byte) (int, error) {
+	d.count += int64(len(p))
+	d.ieee = crc32.Update(d.ieee, crc32.IEEETable, p)
+	d.castagnoli = crc32.Update(d.castagnoli, castagnoli, p)
+	return len(p), nil
+}
+
+// isResumable is false too where there could be no further attempt, so that no
+// checksums are made in vain.
 func (op *httpOperation) isResumable(resp *http.Response) bool {
 	return op.cfg.bodyResume && op.key != "" && op.attempts < op.cfg.maxAttempts &&
 		resp.StatusCode >= 200 && resp.StatusCode < 300 && resp.Body != http.NoBody && op.replayable()
 }
 
-func newResumableBody(op *httpOperation, body io.ReadCloser) *resumableBody {
-	b := &resumableBody{first: op, op: op, body: body}
-	op.later = &b.later
-	return b
+// resumption goes on with the body of a 2xx answer to an operation with a key,
+// once that broke off: it asks for the operation again under that key, and reads
+// on in the new answer after the bytes that were already delivered.
+type resumption struct {
+	answer *answerBody    // that the caller holds
+	op     *httpOperation // made the body that is being read: answer's, or one that went on from it
+	read   delivered
+	broke  error                  // what the body broke off with
+	over   bool                   // and that is final
+	report atomic.Pointer[Report] // once there was a resume
+
+	mu   sync.Mutex         // for Close, which may come during a Read
+	body io.ReadCloser      // nil before the first resume
+	stop context.CancelFunc // ends op's attempts; nil as well
 }
 
-func (b *resumableBody) Read(p []byte) (int, error) {
+func (r *resumption) Read(p []byte) (int, error) {
 	for {
-		if b.broke != nil && !b.resume() {
-			return 0, b.broke
+		if r.broke != nil && !r.resume() {
+			return 0, r.broke
 		}
-		n, err := b.body.Read(p)
-		b.seen.Write(p[:n])
-		b.count += int64(n)
+		n, err := r.body.Read(p)
+		r.read.Write(p[:n])
 		switch {
 		case err == io.EOF:
-			b.end()
+			r.end()
 			return n, err
 		case err != nil:
-			b.broke = err
+			r.broke = err
 		}
 		if n > 0 || err == nil {
 			return n, nil
@@ -63,83 +70,86 @@ func (b *resumableBody) Read(p []byte) (int, error) {
 	}
 }
 
-// Close closes the answer. A resume that is under way ends.
-func (b *resumableBody) Close() error {
-	b.mu.Lock()
-	body := b.body
-	b.closed = true
-	b.mu.Unlock()
-	b.end()
-	return body.Close()
+// Close ends a resume that is under way.
+func (r *resumption) Close() error {
+	r.end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.body == nil {
+		return nil
+	}
+	return r.body.Close()
 }
 
 // end lets go of what only a further attempt would need.
-func (b *resumableBody) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.first.releaseSource()
-	if b.stop != nil {
-		b.stop()
+func (r *resumption) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer.of.op.releaseSource()
+	if r.stop != nil {
+		r.stop()
 	}
 }
 
 // resume puts the rest of a new answer in place of the body that broke off. It
 // is false where that cannot be had: then the error stands.
-func (b *resumableBody) resume() bool {
-	if b.over {
+func (r *resumption) resume() bool {
+	if r.over {
 		return false
 	}
-	op := b.fork()
+	op := r.fork()
 	if op == nil {
-		b.over = true
+		r.over = true
 		return false
 	}
-	body := op.goOn(b)
+	body := op.goOn(r)
 	report := op.report()
 	report.Outcome = Performed // the answer that broke off had said so
-	b.later.Store(&report)
+	r.report.Store(&report)
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if body != nil && b.closed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if body != nil && r.answer.closed.Load() {
 		body.Close()
 		body = nil
 	}
 	if body == nil {
-		b.over = true
-		b.first.releaseSource()
-		b.stop()
+		r.over = true
+		r.answer.of.op.releaseSource()
+		r.stop()
 		return false
 	}
-	b.op, b.body, b.broke = op, body, nil
+	r.op, r.body, r.broke = op, body, nil
 	return true
 }
 
 // fork closes the body that broke off and returns a copy of its operation, to
 // make the attempts that are left; nil when the caller has closed the answer.
 // The first operation stays as the caller may be reading it.
-func (b *resumableBody) fork() *httpOperation {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
+func (r *resumption) fork() *httpOperation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answer.closed.Load() {
 		return nil
 	}
-	b.body.Close()
-	if b.stop != nil {
-		b.stop()
+	if r.body != nil {
+		r.body.Close()
+		r.stop()
 	}
-	op := &httpOperation{operation: b.op.operation, base: b.op.base, ownKey: b.op.ownKey,
-		keyValue: b.op.keyValue, source: b.op.source, current: b.op.current}
-	op.later = nil
-	op.failed = append([]Attempt(nil), b.op.failed...)
-	op.ctx, b.stop = context.WithCancel(b.first.ctx)
+	first := r.answer.of.op
+	op := &httpOperation{operation: r.op.operation, base: first.base, ownKey: first.ownKey,
+		keyValue: first.keyValue, source: first.source, current: r.op.current}
+	op.handed = nil
+	op.released.Store(true) // that is for first to do
+	op.failed = append([]Attempt(nil), r.op.failed...)
+	op.ctx, r.stop = context.WithCancel(first.ctx)
 	return op
 }
 
-// goOn makes attempts until one brings what b was reading, and returns its
-// body, read up to where b stands; nil if none does.
-func (op *httpOperation) goOn(b *resumableBody) io.ReadCloser {
-	a := Attempt{Number: op.attempts, Request: op.current.req, Err: b.broke}
+// goOn makes attempts until one brings what r was reading, and returns its
+// body, read up to where r stands; nil if none does.
+func (op *httpOperation) goOn(r *resumption) io.ReadCloser {
+	a := Attempt{Number: op.attempts, Request: op.current.req, Err: r.broke}
 	for {
 		wait, again := op.another(op, floor{})
 		if !again || op.repeat(op, a, wait) != nil {
@@ -150,7 +160,7 @@ func (op *httpOperation) goOn(b *resumableBody) io.ReadCloser {
 			return nil
 		}
 		op.current.deliver(next.Response)
-		same, err := b.catchUp(next.Response)
+		same, err := r.catchUp(next.Response)
 		if same {
 			return next.Response.Body
 		}
@@ -164,15 +174,14 @@ func (op *httpOperation) goOn(b *resumableBody) io.ReadCloser {
 
 // catchUp reads as many bytes of a new answer as were delivered, and reports
 // whether they are the same. An error means that the new answer broke off too.
-func (b *resumableBody) catchUp(resp *http.Response) (same bool, err error) {
-	if !isReplay(resp.Header) && resp.StatusCode != b.first.answer.StatusCode {
+func (r *resumption) catchUp(resp *http.Response) (same bool, err error) {
+	if !isReplay(resp.Header) && resp.StatusCode != r.answer.of.op.answer.StatusCode {
 		return false, nil
 	}
-	var again maphash.Hash
-	again.SetSeed(b.seen.Seed())
-	switch _, err := io.CopyN(&again, resp.Body, b.count); err {
+	var again delivered
+	switch _, err := io.CopyN(&again, resp.Body, r.read.count); err {
 	case nil:
-		return again.Sum64() == b.seen.Sum64(), nil
+		return again == r.read, nil
 	case io.EOF:
 		return false, nil
 	default:

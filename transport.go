@@ -95,11 +95,11 @@ type operation struct {
 	attempts   int
 	tally      tally
 	answer     *http.Response // handed over, when it is
+	handed     *answerBody    // its body
 	reason     StopReason
 	policy     backoff.BackOff // made at the first failure
 	waited     time.Duration
 	failed     []Attempt
-	later      *atomic.Pointer[Report] // of a body resume, in place of this one's; nil without
 }
 
 type operationKey struct{}
@@ -204,10 +204,10 @@ func (op *operation) repeat(s sender, a Attempt, wait time.Duration) error {
 type httpOperation struct {
 	operation
 	base     http.RoundTripper
-	ownKey   bool       // the caller's header has a field for the key
-	keyValue string     // of that field on the wire; "" leaves the header as it is
-	source   bodySource // nil without a body
-	released bool       // source is
+	ownKey   bool        // the caller's header has a field for the key
+	keyValue string      // of that field on the wire; "" leaves the header as it is
+	source   bodySource  // nil without a body
+	released atomic.Bool // source is
 	current  *exchange
 	first    exchange // saves an allocation where one attempt does
 }
@@ -270,14 +270,12 @@ func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
 		op.releaseSource()
 		return nil, op.fail(err)
 	}
-	resumable := op.isResumable(a.Response)
-	op.answer = a.Response
-	op.current.deliver(a.Response)
-	if resumable {
-		a.Response.Body = newResumableBody(op, a.Response.Body)
-	} else {
+	op.answer, op.handed = a.Response, &op.current.answer
+	op.handed.resumable = op.isResumable(a.Response)
+	if !op.handed.resumable {
 		op.releaseSource()
 	}
+	op.current.deliver(a.Response)
 	op.done(nil)
 	return a.Response, nil
 }
@@ -285,8 +283,7 @@ func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
 // releaseSource says that the request's body will not be needed for another
 // attempt. Only the first call counts.
 func (op *httpOperation) releaseSource() {
-	if op.source != nil && !op.released {
-		op.released = true
+	if op.source != nil && !op.released.Swap(true) {
 		op.source.release()
 	}
 }
