@@ -79,6 +79,7 @@ func TestTheAttemptsUnderAKeyTakeTheFaultsTheyBringInTurn(t *testing.T) {
 	assert.Equal(t, []int{501, 502}, statuses(t, s, 2, a...))
 	assert.Equal(t, []int{503, 200}, statuses(t, s, 2, b...))
 	assert.Equal(t, []int{200, 200}, statuses(t, s, 2, a...), "the last stays")
+	assert.Equal(t, []int{504}, statuses(t, s, 1, "X-Fault", "answer=504, none", "Idempotency-Key", "a"), "another list begins anew")
 	assert.Equal(t, []int{501, 501}, statuses(t, s, 2, "X-Fault", "answer=501,none"), "nothing ties requests without a key")
 }
 
