@@ -98,7 +98,11 @@ func TestDownRefusesAndUpComesBackOnTheSameAddress(t *testing.T) {
 func TestDownCutsOpenConnections(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			s := New(t, append(way.opts, WithLatency(50*time.Millisecond))...)
+			handling := make(chan struct{})
+			s := New(t, append(way.opts, WithTenant(func(*http.Request) (string, error) {
+				<-handling
+				return "", nil
+			}))...)
 			lost := make(chan outcome)
 			go func() { lost <- charge(t, s, "k") }()
 			require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 10*time.Second, time.Millisecond)
@@ -109,9 +113,10 @@ func TestDownCutsOpenConnections(t *testing.T) {
 			} else {
 				assert.Error(t, got.err)
 			}
-			require.NoError(t, s.Up())
+			close(handling)
 			assert.Eventually(t, func() bool { return s.Executions("k") == 1 }, 10*time.Second, time.Millisecond,
 				"what was being handled is handled to its end")
+			require.NoError(t, s.Up())
 			assert.True(t, charge(t, s, "k").replayed())
 		})
 	}

@@ -65,23 +65,15 @@ func (s *Server) arrive(r *http.Request, own []Fault) (*arrival, Fault) {
 
 // readBody reads the request into the log, and lets r.Body be read again.
 func (s *Server) readBody(a *arrival, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, keptBody))
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = failingReader{err}
-	}
+	body, _ := io.ReadAll(io.LimitReader(r.Body, keptBody)) // the handler will meet the error
 	r.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.Body, a.read = body, true
 }
-
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // bareKey returns the request's key without quotes, whether it is valid or not.
 func bareKey(h http.Header) string {

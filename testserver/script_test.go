@@ -98,7 +98,9 @@ func TestChaosIsTheSameForTheSameSeed(t *testing.T) {
 		}
 		return faults
 	}
-	assert.Equal(t, draw(1), draw(1))
+	for range 20 { // a map's order changes
+		assert.Equal(t, draw(1), draw(1))
+	}
 	assert.NotEqual(t, draw(1), draw(2))
 }
 
