@@ -29,7 +29,8 @@ type arrival struct {
 
 // Requests returns a copy of all requests read so far, in the order they arrived:
 // those answered with an error, those lost to a fault, and those a proxy is said
-// to have answered, but not what NeverSaw struck. They are kept until Close.
+// to have answered, but not what NeverSaw struck. All are kept, so a server that
+// runs for long grows.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +53,10 @@ func (s *Server) arrive(r *http.Request, own []Fault) (*arrival, Fault) {
 		Path:   r.URL.Path,
 		Key:    bareKey(r.Header),
 		Header: r.Header.Clone(),
-		At:     time.Now(),
 	}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	a.At = time.Now()
 	f := s.script.next(a.Key, own)
 	if f.kind != neverSaw {
 		s.arrivals = append(s.arrivals, a)
