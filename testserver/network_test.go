@@ -74,18 +74,20 @@ func TestDownRefusesAndUpComesBackOnTheSameAddress(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			s := New(t, way.opts...)
-			memory := &http.Client{Transport: s.Transport()}
+			inMemory := func() error { // by a new connection
+				return do(t, s, &http.Client{Transport: s.Transport()}, "GET", "/v1/charges", "").err
+			}
 			url := s.URL
 			require.Equal(t, 201, charge(t, s, "k").status)
 			for range 2 {
 				s.Down()
 				s.Down()
 				assert.ErrorIs(t, charge(t, s, "k").err, syscall.ECONNREFUSED)
-				assert.ErrorIs(t, do(t, s, memory, "GET", "/v1/charges", "").err, syscall.ECONNREFUSED)
+				assert.ErrorIs(t, inMemory(), syscall.ECONNREFUSED)
 				require.NoError(t, s.Up())
 				require.NoError(t, s.Up())
 				assert.True(t, charge(t, s, "k").replayed())
-				assert.NoError(t, do(t, s, memory, "GET", "/v1/charges", "").err)
+				assert.NoError(t, inMemory())
 			}
 			assert.Equal(t, url, s.URL)
 			assert.Len(t, s.Requests(), 5, "one before, two each time it was up")
@@ -96,7 +98,11 @@ func TestDownRefusesAndUpComesBackOnTheSameAddress(t *testing.T) {
 func TestDownCutsOpenConnections(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			s := New(t, append(way.opts, WithLatency(50*time.Millisecond))...)
+			handling := make(chan struct{})
+			s := New(t, append(way.opts, WithTenant(func(*http.Request) (string, error) {
+				<-handling
+				return "", nil
+			}))...)
 			lost := make(chan outcome)
 			go func() { lost <- charge(t, s, "k") }()
 			require.Eventually(t, func() bool { return len(s.Requests()) == 1 }, 10*time.Second, time.Millisecond)
@@ -107,9 +113,10 @@ func TestDownCutsOpenConnections(t *testing.T) {
 			} else {
 				assert.Error(t, got.err)
 			}
-			require.NoError(t, s.Up())
+			close(handling)
 			assert.Eventually(t, func() bool { return s.Executions("k") == 1 }, 10*time.Second, time.Millisecond,
 				"what was being handled is handled to its end")
+			require.NoError(t, s.Up())
 			assert.True(t, charge(t, s, "k").replayed())
 		})
 	}

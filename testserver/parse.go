@@ -120,7 +120,7 @@ func parseFault(s string) (Fault, error) {
 // kindOf returns the kind called name, or -1.
 func kindOf(name string) kind {
 	for k, n := range faultNames {
-		if strings.EqualFold(n, name) {
+		if n == strings.ToLower(name) {
 			return kind(k)
 		}
 	}

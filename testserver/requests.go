@@ -29,7 +29,8 @@ type arrival struct {
 
 // Requests returns a copy of all requests read so far, in the order they arrived:
 // those answered with an error, those lost to a fault, and those a proxy is said
-// to have answered, but not what NeverSaw struck. They are kept until Close.
+// to have answered, but not what NeverSaw struck. All are kept, so a server that
+// runs for long grows.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +53,10 @@ func (s *Server) arrive(r *http.Request, own []Fault) (*arrival, Fault) {
 		Path:   r.URL.Path,
 		Key:    bareKey(r.Header),
 		Header: r.Header.Clone(),
-		At:     time.Now(),
 	}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	a.At = time.Now()
 	f := s.script.next(a.Key, own)
 	if f.kind != neverSaw {
 		s.arrivals = append(s.arrivals, a)
@@ -65,23 +66,15 @@ func (s *Server) arrive(r *http.Request, own []Fault) (*arrival, Fault) {
 
 // readBody reads the request into the log, and lets r.Body be read again.
 func (s *Server) readBody(a *arrival, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, keptBody))
-	rest := io.Reader(r.Body)
-	if err != nil {
-		rest = failingReader{err}
-	}
+	body, _ := io.ReadAll(io.LimitReader(r.Body, keptBody)) // the handler will meet the error
 	r.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.Body, a.read = body, true
 }
-
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // bareKey returns the request's key without quotes, whether it is valid or not.
 func bareKey(h http.Header) string {

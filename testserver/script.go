@@ -13,10 +13,13 @@ import (
 type script struct {
 	faults []Fault            // for whichever request comes
 	byKey  map[string][]Fault // for the requests under one key
-	turns  map[string]int     // how many requests under a key have brought faults of their own
+	turns  map[turn]int       // how many requests have brought these faults of their own
 	chaos  *chaos             // once the scripts are done
 	taken  []Fault
 }
+
+// A turn is what numbers the requests that bring faults along.
+type turn struct{ key, faults string }
 
 // next returns the fault for the request that has arrived under key ("" for
 // none), and which brought the faults own. Faults come from the first of these
@@ -51,10 +54,11 @@ func (s *script) turn(key string, own []Fault) Fault {
 		return own[0]
 	}
 	if s.turns == nil {
-		s.turns = make(map[string]int)
+		s.turns = make(map[turn]int)
 	}
-	n := s.turns[key]
-	s.turns[key]++
+	t := turn{key, fmt.Sprint(own)}
+	n := s.turns[t]
+	s.turns[t]++
 	return own[min(n, len(own)-1)]
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/saferetry/saferetry/idempotency"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -134,6 +135,33 @@ func TestCloseTwiceAndFromManyGoroutines(t *testing.T) {
 	assert.Error(t, s.Up())
 }
 
+func TestCloseWaitsForWhatIsBeingHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handling := make(chan struct{})
+		s := New(t, WithoutListener(), WithTenant(func(*http.Request) (string, error) {
+			<-handling
+			return "", nil
+		}))
+		go s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v1/charges", nil))
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			s.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Fatal("closed under a request")
+		default:
+		}
+		close(handling)
+		<-closed
+		_, err := s.store.Claim(t.Context(), idempotency.ID{}, [32]byte{}, 1, 1)
+		assert.ErrorIs(t, err, idempotency.ErrClosed)
+	})
+}
+
 func TestTheHandlerOfAClosedServerIsUnavailable(t *testing.T) {
 	s := New(t)
 	s.Close()
@@ -148,7 +176,7 @@ func TestAThousandServersLeaveNoGoroutine(t *testing.T) {
 	for i := range 1000 {
 		s, err := Start(ways[i%len(ways)].opts...)
 		require.NoError(t, err)
-		if i%10 == 0 { // some are used
+		if i%25 == 0 { // some are used
 			s.Script(None(), CrashBeforeWrite(), DropResponse(3))
 			c := s.Client()
 			for j := range 3 {
@@ -156,6 +184,7 @@ func TestAThousandServersLeaveNoGoroutine(t *testing.T) {
 			}
 		}
 		s.Close()
+		require.Empty(t, openConns(s))
 	}
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		require.True(t, time.Now().Before(deadline), "%d goroutines, %d before", runtime.NumGoroutine(), before)

@@ -165,12 +165,12 @@ func TestDropResponseDeliversAllBytesBeforeTheCut(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			s := New(t, way.opts...)
-			for i := range 6000 { // 480 kB: more than sockets buffer
+			for i := range 4000 { // 250 kB: more than sockets buffer
 				s.ledger.rows = append(s.ledger.rows, &row{tenant: "default", charge: Charge{ID: fmt.Sprint("ch_", i), Amount: 2500, Currency: "usd"}})
 			}
 			whole := do(t, s, s.Client(), http.MethodGet, "/v1/charges", "")
 			require.NoError(t, whole.err)
-			for _, n := range []int{1, 100_000, len(whole.body) - 1, len(whole.body), len(whole.body) + 1} {
+			for _, n := range []int{100_000, len(whole.body) - 1, len(whole.body), len(whole.body) + 1} {
 				s.Script(DropResponse(n))
 				got := do(t, s, s.Client(), http.MethodGet, "/v1/charges", "")
 				assert.Error(t, got.err)
