@@ -121,11 +121,11 @@ func (x *exchange) send(base http.RoundTripper, timeout time.Duration) (*http.Re
 
 // failure is the error that an attempt which got none but err failed with.
 func (x *exchange) failure(err error) error {
-	if own := x.body.failed.Load(); own != nil {
-		return own
-	}
 	if x.Context.Err() != nil {
 		return interruption(x.Context, err)
+	}
+	if own := x.body.failed.Load(); own != nil {
+		return own
 	}
 	if x.timedOut {
 		return attemptTimeout{}

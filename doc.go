@@ -47,6 +47,13 @@
 // remembered as it is sent, up to [WithBodyBuffer], and a longer one gets one
 // attempt.
 //
+// # Logs and error texts
+//
+// What is logged, and the text of an [Error], names method, scheme, host, path
+// and the first 8 characters of the key; never a query, user info, a header or a
+// body. http.Client puts its own *url.Error around, whose text has the URL with
+// its query: log what errors.As finds as an *Error where a query is secret.
+//
 // # What net/http does itself
 //
 // A base http.Transport sends a request with an Idempotency-Key header a second

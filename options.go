@@ -41,7 +41,9 @@ type config struct {
 	keyFunc        func(*http.Request) (string, error) // nil: NewKey
 	keyedMethods   []string
 	classify       Classifier // nil: DefaultClassifier, or Do's own rules
+	budget         *Budget    // nil: none
 	bodyBuffer     int64
+	bodyResume     bool
 	attemptHeader  string
 	logger         *slog.Logger
 	hooks          Hooks
@@ -59,6 +61,7 @@ func newConfig(opts []Option) *config {
 		keyHeader:      KeyHeader,
 		keyedMethods:   []string{http.MethodPost, http.MethodPatch},
 		bodyBuffer:     1 << 20,
+		bodyResume:     true,
 		random:         randomUpTo,
 	}
 	for _, option := range opts {
@@ -188,6 +191,10 @@ func WithClassifier(f Classifier) Option {
 	}
 }
 
+// WithBudget bounds the retries of all operations that share the budget. nil,
+// the default, is no bound.
+func WithBudget(budget *Budget) Option { return func(c *config) { c.budget = budget } }
+
 // WithBodyBuffer remembers up to n bytes of a request body that has no GetBody
 // and is not a file, so that it can be sent again; 0 remembers nothing. The
 // default is 1 MiB.
@@ -199,6 +206,11 @@ func WithBodyBuffer(n int64) Option {
 		c.bodyBuffer = n
 	}
 }
+
+// WithBodyResume says whether an operation that has a key is asked for again
+// when the body of its 2xx answer breaks off while it is read. The reading then
+// goes on after the bytes already delivered. The default is true.
+func WithBodyResume(resume bool) Option { return func(c *config) { c.bodyResume = resume } }
 
 // WithAttemptHeader sends the attempt's number, from 1, in the header name.
 func WithAttemptHeader(name string) Option {

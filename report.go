@@ -73,7 +73,8 @@ type Report struct {
 // http.Client.Do or [Transport.RoundTrip] returned them (or [Do] its error,
 // with a nil resp). ok is false for what did not come from this package, and
 // where net/http put an error of its own in place of ours: on Client.Timeout.
-// Hooks.Done is called for those too. The report is the caller's own copy.
+// Hooks.Done is called for those too. The report is the caller's own copy; it
+// counts the attempts that a body resume has made so far.
 func ReportOf(resp *http.Response, err error) (report Report, ok bool) {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Report, true
@@ -82,7 +83,7 @@ func ReportOf(resp *http.Response, err error) (report Report, ok bool) {
 		return Report{}, false
 	}
 	// A request that somebody made under an attempt's context is not that attempt.
-	if op := operationOf(resp.Request.Context()); op != nil && op.sent == resp.Request {
+	if op := operationFor(resp.Request); op != nil && op.answer != nil && op.answer.Request == resp.Request {
 		return op.report(), true
 	}
 	return Report{}, false
@@ -120,8 +121,11 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Timeout reports whether the operation ended because time ran out: an
-// attempt's, or the caller's.
-func (e *Error) Timeout() bool { return e.Report.Reason == Deadline || isTimeout(e.Err) }
+// attempt's, or the caller's. An operation that was cancelled after an attempt
+// timed out did not end for that.
+func (e *Error) Timeout() bool {
+	return e.Report.Reason == Deadline || e.Report.Reason != Canceled && isTimeout(e.Err)
+}
 
 // tally is what the verdicts on an operation's attempts add up to. The zero
 // tally is that of no attempt.
@@ -150,8 +154,7 @@ func (t *tally) outcome() Outcome {
 	}
 }
 
-// carry takes over what earlier attempts of the same operation, at the address
-// that redirected here, came to.
+// carry takes over what the attempts at an address that redirected here came to.
 func (t *tally) carry(earlier *tally) {
 	for verdict, seen := range earlier.seen {
 		t.seen[verdict] = t.seen[verdict] || seen
@@ -159,6 +162,13 @@ func (t *tally) carry(earlier *tally) {
 }
 
 func (op *operation) report() Report {
+	if op.later != nil {
+		if resumed := op.later.Load(); resumed != nil {
+			report := *resumed
+			report.Failed = slices.Clone(report.Failed)
+			return report
+		}
+	}
 	return Report{
 		Key:      op.key,
 		Attempts: op.attempts,

@@ -20,6 +20,16 @@ func (op *operation) next(s sender, a Attempt) (wait time.Duration, again bool) 
 		op.reason = Answered
 	case decision == Stop:
 		op.reason = Permanent
+	default:
+		return op.another(s, least)
+	}
+	return 0, false
+}
+
+// another decides whether attempts, body, time and budget allow for another
+// attempt, and draws the wait before it.
+func (op *operation) another(s sender, least floor) (wait time.Duration, again bool) {
+	switch {
 	case op.ctx.Err() != nil:
 		op.reason = stopped(op.ctx)
 	case op.attempts >= op.cfg.maxAttempts:
@@ -56,6 +66,10 @@ func (op *operation) nextWait(least floor) (wait time.Duration, again bool) {
 	}
 	if deadline, ok := op.ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		op.reason = Deadline
+		return 0, false
+	}
+	if op.cfg.budget != nil && !op.cfg.budget.spend() {
+		op.reason = BudgetSpent
 		return 0, false
 	}
 	return wait, true

@@ -3,6 +3,7 @@ package saferetry
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -85,20 +86,20 @@ func isTunnel(req *http.Request) bool {
 // operation is what one logical operation needs whatever its attempts are: HTTP
 // exchanges, or calls made by Do.
 type operation struct {
-	cfg  *config
-	ctx  context.Context // the caller's
-	req  *http.Request   // the caller's; nil in Do
-	sent *http.Request   // the last attempt's
-	key  string
+	cfg *config
+	ctx context.Context // the caller's
+	req *http.Request   // the caller's; nil in Do
+	key string
 
 	repeatable bool // an attempt may be made again although one reached the server
 	attempts   int
 	tally      tally
-	answer     *http.Response // handed over
+	answer     *http.Response // handed over, when it is
 	reason     StopReason
 	policy     backoff.BackOff // made at the first failure
 	waited     time.Duration
 	failed     []Attempt
+	later      *atomic.Pointer[Report] // of a body resume, in place of this one's; nil without
 }
 
 type operationKey struct{}
@@ -149,24 +150,27 @@ type sender interface {
 	discard(Attempt)
 }
 
-// run makes attempts until one is the last, and returns that; or the error that
-// kept a further one from being made, when its answer was already given up.
+// run makes the first attempt, and what must follow it. It returns the last, or
+// the error that kept a further one from being made when the answer before it
+// was already given up.
 func (op *operation) run(s sender) (Attempt, error) {
-	var a Attempt
-	for n := 1; ; n++ {
-		if err := s.prepare(n); err != nil {
-			op.reason = NotReplayable
-			return Attempt{}, err
-		}
-		if n > 1 {
-			op.failed = append(op.failed, a)
-		}
+	if op.cfg.budget != nil {
+		op.cfg.budget.earn()
+	}
+	if err := s.prepare(1); err != nil {
+		return Attempt{}, err
+	}
+	return op.attempt(s)
+}
+
+// attempt makes the attempt that is prepared, and what must follow it.
+func (op *operation) attempt(s sender) (Attempt, error) {
+	for {
 		start := time.Now()
-		var verdict Outcome
-		a, verdict = s.send()
-		a.Number, a.Duration = n, time.Since(start)
-		op.attempts = n
+		a, verdict := s.send()
+		op.attempts++
 		op.tally.add(verdict)
+		a.Number, a.Duration = op.attempts, time.Since(start)
 		if hook := op.cfg.hooks.Attempt; hook != nil {
 			hook(a)
 		}
@@ -174,13 +178,26 @@ func (op *operation) run(s sender) (Attempt, error) {
 		if !again {
 			return a, a.Err
 		}
-		op.announce(a, wait)
-		s.discard(a)
-		if !op.pause(wait) {
-			op.reason = stopped(op.ctx)
-			return Attempt{}, interruption(op.ctx, a.Err)
+		if err := op.repeat(s, a, wait); err != nil {
+			return Attempt{}, err
 		}
 	}
+}
+
+// repeat gives up a and, after the wait, prepares the attempt that follows it.
+func (op *operation) repeat(s sender, a Attempt, wait time.Duration) error {
+	op.announce(a, wait)
+	s.discard(a)
+	if !op.pause(wait) {
+		op.reason = stopped(op.ctx)
+		return interruption(op.ctx, a.Err)
+	}
+	if err := s.prepare(op.attempts + 1); err != nil {
+		op.reason = NotReplayable
+		return err
+	}
+	op.failed = append(op.failed, a)
+	return nil
 }
 
 // httpOperation is an operation whose attempts are HTTP exchanges.
@@ -190,6 +207,7 @@ type httpOperation struct {
 	ownKey   bool       // the caller's header has a field for the key
 	keyValue string     // of that field on the wire; "" leaves the header as it is
 	source   bodySource // nil without a body
+	released bool       // source is
 	current  *exchange
 	first    exchange // saves an allocation where one attempt does
 }
@@ -216,7 +234,6 @@ func (op *httpOperation) newSource() bodySource {
 
 func (op *httpOperation) send() (Attempt, Outcome) {
 	x := op.current
-	op.sent = x.req
 	resp, err := x.send(op.base, op.cfg.attemptTimeout)
 	a := Attempt{Request: x.req, Response: resp}
 	if err != nil {
@@ -249,16 +266,29 @@ func (op *httpOperation) discard(a Attempt) {
 
 // finish hands over what run ended with.
 func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
-	if op.source != nil {
-		op.source.release()
-	}
 	if err != nil {
+		op.releaseSource()
 		return nil, op.fail(err)
 	}
+	resumable := op.isResumable(a.Response)
 	op.answer = a.Response
 	op.current.deliver(a.Response)
+	if resumable {
+		a.Response.Body = newResumableBody(op, a.Response.Body)
+	} else {
+		op.releaseSource()
+	}
 	op.done(nil)
 	return a.Response, nil
+}
+
+// releaseSource says that the request's body will not be needed for another
+// attempt. Only the first call counts.
+func (op *httpOperation) releaseSource() {
+	if op.source != nil && !op.released {
+		op.released = true
+		op.source.release()
+	}
 }
 
 // refuse ends an operation of which nothing is sent.

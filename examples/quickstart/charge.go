@@ -21,7 +21,9 @@ type result struct {
 }
 
 // charge makes one charge under the key of ctx. Should the answer break off
-// while it is read, it asks again under the same key, which brings the replay.
+// while it is read, it asks again under the key of the request as sent, which
+// brings the replay. The SDK does so by itself (WithBodyResume); here it is
+// switched off, to show the key at work.
 func charge(ctx context.Context, url string) result {
 	var steps []string
 	// A connection for each attempt: when a reused one dies, net/http sends the
@@ -30,16 +32,19 @@ func charge(ctx context.Context, url string) result {
 	client := saferetry.NewClient(base,
 		saferetry.WithFullJitter(100*time.Millisecond, time.Second),
 		saferetry.WithAttemptTimeout(300*time.Millisecond),
+		saferetry.WithBodyResume(false),
 		saferetry.WithHooks(saferetry.Hooks{
 			Attempt: func(a saferetry.Attempt) { steps = append(steps, cameBack(a)) },
 			Wait: func(_ saferetry.Attempt, wait time.Duration) {
 				steps = append(steps, fmt.Sprintf("(waited %v)", wait.Round(time.Millisecond)))
 			},
 		}))
-	for {
-		report, err := post(ctx, client, url)
-		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-			steps = append(steps, "(broke off, asking again)")
+	for range 3 {
+		resp, err := post(ctx, client, url)
+		report, _ := saferetry.ReportOf(resp, err)
+		if resp != nil && err != nil {
+			steps = append(steps, "(broke off, asked again)")
+			ctx = saferetry.WithKey(ctx, resp.Request.Header.Get(saferetry.KeyHeader))
 			continue
 		}
 		outcome := report.Outcome.String()
@@ -51,23 +56,25 @@ func charge(ctx context.Context, url string) result {
 		}
 		return result{strings.Join(steps, " "), outcome}
 	}
+	return result{strings.Join(steps, " "), "no whole answer"}
 }
 
-// post sends the charge and reads the answer to its end.
-func post(ctx context.Context, client *http.Client, url string) (saferetry.Report, error) {
+// post sends the charge and reads the answer to its end. With both a response
+// and an error, the answer broke off.
+func post(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
 	body := strings.NewReader(`{"amount":2500,"currency":"usd","customer":"cus_9182"}`)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/charges", body)
 	if err != nil {
-		return saferetry.Report{}, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
-	if err == nil {
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, resp.Body)
+	if err != nil {
+		return nil, err
 	}
-	report, _ := saferetry.ReportOf(resp, err)
-	return report, err
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp, err
 }
 
 // cameBack says in a word what an attempt brought.
