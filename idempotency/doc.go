@@ -35,8 +35,8 @@
 //     can neither store nor release; its context is cancelled with [ErrLost], and its client gets 500.
 //  9. The answer is stored before its first byte leaves, whether or not the client still waits for it.
 //  10. An answer that is flushed, or larger than a limit, is streamed and not stored: a retry is told 409 without
-//     Retry-After. So is one shorter than the Content-Length that its handler declared. The record is
-//     completed when the handler ends, until then a retry is told that it is in progress.
+//     Retry-After, and the handler does not run again. The same holds for one that is shorter than the Content-Length
+//     its handler declared. The record is completed when the handler ends; until then a retry is told to wait.
 //  11. Records expire a retention after the claim.
 //  12. If the store cannot claim the key, the handler does not run: 503 and Retry-After. If it cannot store the answer, the
 //     client gets 500, and the key stays taken until the lease ends.

@@ -1,6 +1,7 @@
 package idempotency
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,21 +15,28 @@ var notReplayed = []string{
 	"Transfer-Encoding", "Upgrade",
 }
 
-// replayable returns header without the fields that are not to be replayed.
+// replayable returns header without the fields that are not to be replayed; header itself if there are none.
 func replayable(header http.Header, marker string) http.Header {
 	hopByHop := names(header["Connection"])
-	kept := make(http.Header, len(header))
-	for field, values := range header {
+	left := func(field string, _ []string) bool {
 		name := http.CanonicalHeaderKey(field)
-		if name != marker && !slices.Contains(notReplayed, name) && !slices.Contains(hopByHop, name) {
-			kept[field] = values
+		return name == marker || slices.Contains(notReplayed, name) || slices.Contains(hopByHop, name)
+	}
+	for field := range header {
+		if left(field, nil) {
+			kept := maps.Clone(header)
+			maps.DeleteFunc(kept, left)
+			return kept
 		}
 	}
-	return kept
+	return header
 }
 
 // changes has a copy of the fields of header that are not as they were found. Those taken away have no values.
 func changes(found, header http.Header) http.Header {
+	if len(found) == 0 {
+		return header.Clone()
+	}
 	changed := make(http.Header, len(header))
 	for name, values := range header {
 		if was, ok := found[name]; !ok || !slices.Equal(was, values) {

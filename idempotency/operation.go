@@ -159,6 +159,9 @@ func (op *operation) kept() Answer {
 		return Answer{Status: a.status, NotStored: true}
 	}
 	header := replayable(a.changed, op.m.marker)
-	maps.Copy(header, a.trailers())
+	if trailers := a.trailers(); len(trailers) > 0 {
+		header = maps.Clone(header)
+		maps.Copy(header, trailers)
+	}
 	return Answer{Status: a.status, Header: header, Body: a.body}
 }

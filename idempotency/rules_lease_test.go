@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -68,21 +70,41 @@ func TestRule8AStoreThatCannotRenewForAWhileLosesNothing(t *testing.T) {
 	})
 }
 
-// A handler that ends while its lease is being renewed does not wait for a store that does not answer.
+// A handler that ends while its lease is being renewed does not wait for a store that does not answer, but for the
+// renewal to end.
 func TestRule8AnAnswerDoesNotWaitForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var log safeBuffer
+		renewals := 0
 		store := &faultyStore{MemoryStore: newStore(t), renew: func(ctx context.Context) error {
+			renewals++
 			<-ctx.Done()
+			time.Sleep(time.Second)
 			return ctx.Err()
 		}}
-		s := serveInBubble(t, idempotency.Middleware(store, oneTenant)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(21 * time.Second)
-			create(w, r)
-		})))
+		s := serveInBubble(t, idempotency.Middleware(store, oneTenant, idempotency.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(21 * time.Second)
+				create(w, r)
+			})))
 		start := time.Now()
 		wantCreated(t, s.post("k", "body"), "body", false)
-		assert.Equal(t, 21*time.Second, time.Since(start))
+		assert.Equal(t, 22*time.Second, time.Since(start))
+		time.Sleep(time.Hour)
+		assert.Equal(t, 1, renewals)
+		assert.Empty(t, log.String(), "that it was cut off is no failure")
 	})
+}
+
+// What the handler started under its context ends with it.
+func TestRule8TheHandlersContextEndsWithTheHandler(t *testing.T) {
+	left := make(chan context.Context, 1)
+	h := protect(t, func(w http.ResponseWriter, r *http.Request) { left <- r.Context() })
+	r := httptest.NewRequest("POST", "/", nil)
+	r.Header.Set("Idempotency-Key", "k")
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	assert.NoError(t, r.Context().Err())
+	assert.Equal(t, context.Canceled, context.Cause(<-left))
 }
 
 // Storing may take longer than a lease is.

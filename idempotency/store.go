@@ -23,7 +23,8 @@ type Answer struct {
 	Status int
 
 	// Header has the fields the handler set, repeated ones in order. A field without values is one that it took away
-	// or suppressed. Names that start with [http.TrailerPrefix] are trailers.
+	// or suppressed. Names that start with [http.TrailerPrefix] are trailers. Names need not be canonical, nor values
+	// UTF-8: both are kept byte by byte.
 	Header http.Header
 
 	// Body has the bytes of the answer; nil or empty if there were none.

@@ -76,11 +76,15 @@ func TestFlushAndHijackReachThroughOtherWriters(t *testing.T) {
 		_, _, err = http.NewResponseController(w).Hijack()
 		assert.ErrorIs(t, err, http.ErrHijacked)
 	})
+	var log safeBuffer
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Value(http.ServerContextKey).(*http.Server).ErrorLog.SetOutput(&log)
 		inner.ServeHTTP(wrappedWriter{wrappedWriter{w}}, r)
 	}))
 	assert.Equal(t, 200, s.do(t.Context(), "POST", "/flush", "", "Idempotency-Key", "k").status)
 	assert.Equal(t, 204, s.do(t.Context(), "POST", "/hijack", "", "Idempotency-Key", "k").status)
+	s.close()
+	assert.Empty(t, log.String(), "net/http was told nothing about a connection that is not its own")
 }
 
 // A copier notes what is copied to it in its own way.
