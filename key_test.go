@@ -360,7 +360,8 @@ func TestKeyFromContextIsTheOneThatWithKeyPut(t *testing.T) {
 	_, ok := saferetry.KeyFromContext(t.Context())
 	assert.False(t, ok)
 	ctx := saferetry.WithKey(saferetry.WithKey(t.Context(), "outer"), "inner")
-	key, ok := saferetry.KeyFromContext(context.WithValue(ctx, struct{}{}, 1))
+	type other struct{}
+	key, ok := saferetry.KeyFromContext(context.WithValue(ctx, other{}, 1))
 	assert.True(t, ok)
 	assert.Equal(t, "inner", key)
 }
