@@ -127,16 +127,23 @@ func (op *httpOperation) contextKey(above *operation) (key string, ok bool) {
 	return key, ok
 }
 
-// followRedirect goes on with the operation that a 307 or 308 sent here: it
-// returns its key, and what its attempts came to counts for this one too.
+// followRedirect goes on with what redirected here: what its attempts came to
+// counts for this operation too, since the caller asked for all of it at once.
+// It returns the key if that was a 307 or 308: another redirect is an answer, and
+// leads to a request of its own.
 func (op *httpOperation) followRedirect() (key string) {
 	from := op.req.Response
-	if from == nil || from.Request == nil ||
-		from.StatusCode != http.StatusTemporaryRedirect && from.StatusCode != http.StatusPermanentRedirect {
+	if from == nil || from.Request == nil {
 		return ""
 	}
-	if earlier := operationFor(from.Request); earlier != nil {
+	earlier := operationFor(from.Request)
+	if earlier != nil {
 		op.tally.carry(&earlier.tally)
+	}
+	switch {
+	case from.StatusCode != http.StatusTemporaryRedirect && from.StatusCode != http.StatusPermanentRedirect:
+		return ""
+	case earlier != nil:
 		return earlier.key
 	}
 	key, _ = keyFieldOf(from.Request.Header, op.cfg.keyHeader).key(op.cfg.keyHeader)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,6 +71,23 @@ func TestRedirectForgetsAnEarlierLostAnswer(t *testing.T) {
 			resp, err := saferetry.NewClient(&http.Client{Transport: base}, withoutWaits).Do(give(scriptedPost(t.Context())))
 			require.NoError(t, err)
 			require.NoError(t, resp.Body.Close())
+			report, ok := saferetry.ReportOf(resp, err)
+			require.True(t, ok)
+			assert.Equal(t, saferetry.Unknown, report.Outcome)
+		})
+	}
+}
+
+// The POST was performed: that the GET to see its result failed does not say
+// that nothing was sent, or that it was refused.
+func TestFailedGetAfterA303SaysThatThePostWasNotSent(t *testing.T) {
+	for name, last := range map[string]scriptedStep{"not sent": loses(syscall.ECONNREFUSED), "refused": answers(404)} {
+		t.Run(name, func(t *testing.T) {
+			base := script(answers(303, "Location", "/v1/charges/1"), last)
+			resp, err := saferetry.NewClient(&http.Client{Transport: base}, withoutWaits).Do(scriptedPost(t.Context()))
+			if err == nil {
+				require.NoError(t, resp.Body.Close())
+			}
 			report, ok := saferetry.ReportOf(resp, err)
 			require.True(t, ok)
 			assert.Equal(t, saferetry.Unknown, report.Outcome)

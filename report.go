@@ -154,8 +154,7 @@ func (t *tally) outcome() Outcome {
 	}
 }
 
-// carry takes over what earlier attempts of the same operation, at the address
-// that redirected here, came to.
+// carry takes over what the attempts at an address that redirected here came to.
 func (t *tally) carry(earlier *tally) {
 	for verdict, seen := range earlier.seen {
 		t.seen[verdict] = t.seen[verdict] || seen
