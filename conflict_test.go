@@ -171,10 +171,24 @@ func TestConflictThatStallsIsEndedByClose(t *testing.T) {
 	})
 }
 
-func TestConflictWhoseBodyBreaksOffShowsItsOwnError(t *testing.T) {
+// breaking breaks off with err where its reader ends; after that it just ends.
+type breaking struct {
+	io.Reader
+	err error
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF && b.err != nil {
+		err, b.err = b.err, nil
+	}
+	return n, err
+}
+
+func TestConflictWhoseBodyBreaksOffLooksWhole(t *testing.T) {
 	own := errors.New("connection reset")
 	base := script(func(req *http.Request) (*http.Response, error) {
-		body := io.MultiReader(strings.NewReader(`{"code":"in_progress"}`), &failing{own})
+		body := &breaking{strings.NewReader(`{"code":"in_progress"}`), own}
 		return scriptedResponse(req, 409, io.NopCloser(body)), nil
 	})
 	resp, _, err := perform(t, base, scriptedPost(t.Context()), saferetry.WithMaxAttempts(1))

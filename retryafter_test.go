@@ -68,13 +68,13 @@ func TestRetryAfterThatIsNoFloor(t *testing.T) {
 // More than a time.Duration holds: multiplied as integers these wrap around.
 func TestRetryAfterWrapsNegativeWhenMultiplied(t *testing.T) {
 	for _, value := range []string{
-		"9223372037", "9223372036.9", "18446744073", "18446744074", "99999999999", strings.Repeat("9", 20), strings.Repeat("9", 400),
+		"9223372037", "9223372036.9", "9223372036.854775807", "18446744073", "18446744074", "99999999999", strings.Repeat("9", 20), strings.Repeat("9", 400),
 		"Fri, 31 Dec 9999 23:59:59 GMT",
 	} {
 		got := retryAfter(http.Header{"Retry-After": {value}}, someday)
 		assert.True(t, got.beyond, value)
 	}
-	assert.True(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036855"}}, someday).beyond)
+	assert.True(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036854.775807"}}, someday).beyond)
 	assert.False(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036000"}}, someday).beyond)
 }
 
