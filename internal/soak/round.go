@@ -15,23 +15,23 @@ import (
 const (
 	attemptTimeout = 500 * time.Millisecond
 	lease          = 300 * time.Millisecond // of a claim that a crash has left
-	meanUptime     = 800 * time.Millisecond
-	meanDowntime   = 60 * time.Millisecond
+	meanUptime     = time.Second
+	meanDowntime   = 50 * time.Millisecond
 )
 
 // mix makes attempts fail in every way that testserver knows. With those that
 // meet a server which is down, or an operation still in progress, it is half of
 // all.
 var mix = map[testserver.Fault]float64{
-	testserver.NeverSaw():                             0.05,
-	testserver.CrashBeforeWrite():                     0.02,
-	testserver.CrashAfterWrite():                      0.06,
-	testserver.DropResponse(10):                       0.03,
+	testserver.NeverSaw():                             0.07,
+	testserver.CrashBeforeWrite():                     0.03,
+	testserver.CrashAfterWrite():                      0.10,
+	testserver.DropResponse(10):                       0.04,
 	testserver.DropResponse(1000):                     0.02,
-	testserver.Answer(503):                            0.05,
-	testserver.Answer(429, "Retry-After-Ms", "20"):    0.04,
+	testserver.Answer(503):                            0.09,
+	testserver.Answer(429, "Retry-After-Ms", "20"):    0.06,
 	testserver.Answer(400):                            0.01,
-	testserver.FailAfterWrite(502):                    0.04,
+	testserver.FailAfterWrite(502):                    0.07,
 	testserver.Stall(10 * time.Millisecond):           0.02,
 	testserver.Stall(2 * attemptTimeout):              0.01,
 	testserver.StallAfterWrite(10 * time.Millisecond): 0.02,
@@ -68,7 +68,7 @@ func newRound(clients int, seed uint64) (*round, error) {
 		client := &http.Client{Transport: base}
 		r.stations = append(r.stations, &station{server, saferetry.NewClient(client,
 			saferetry.WithMaxAttempts(6),
-			saferetry.WithFullJitter(2*time.Millisecond, 50*time.Millisecond),
+			saferetry.WithFullJitter(20*time.Millisecond, 200*time.Millisecond),
 			saferetry.WithAttemptTimeout(attemptTimeout),
 			saferetry.WithHooks(saferetry.Hooks{Attempt: r.count})), saferetry.NewClient(client)})
 	}
