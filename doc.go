@@ -58,7 +58,8 @@
 //
 // A base http.Transport sends a request with an Idempotency-Key header a second
 // time by itself when a reused connection dies before a byte of the answer. It
-// is the same key and the same bytes; no [Report] counts it. http.Client follows
+// is the same key and the same bytes; no [Report] counts it among the attempts,
+// but its outcome takes it for the lost answer it is. http.Client follows
 // redirects by requests of its own: they are of one operation and carry its key,
 // and each hop has its own attempts and report; the outcome counts earlier hops.
 //

@@ -151,13 +151,6 @@ func TestRefusedConnectionIsRetriedWithoutAKey(t *testing.T) {
 // net/http itself sends a keyed request again when a connection that it reuses
 // dies before a byte of the answer.
 func TestEOFOnAReusedConnection(t *testing.T) {
-	warm := func(t *testing.T, client *http.Client, url string) {
-		resp, err := client.Get(url)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		require.NoError(t, err)
-		resp.Body.Close()
-	}
 	for name, body := range map[string]struct {
 		reader   io.Reader
 		attempts int
@@ -185,6 +178,31 @@ func TestEOFOnAReusedConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// warm leaves a connection to be reused.
+func warm(t *testing.T, client *http.Client, url string) {
+	resp, err := client.Get(url)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	resp.Body.Close()
+}
+
+// The server may have performed what it hung up on. That net/http asked again,
+// and not the Transport, makes the 400 no more of an answer to it.
+func TestRefusalAfterNetHTTPSentAgainIsNotTakenForTheWholeTruth(t *testing.T) {
+	server := newWireServer(t, answering(200, "warm"), hangUp, answering(400, ""))
+	client := saferetry.NewClient(&http.Client{Transport: ownTransport(t)}, atOnce()...)
+	warm(t, client, server.url)
+	resp, err := client.Post(server.url, "", strings.NewReader("x"))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	report := reportOf(t, resp, err)
+
+	require.Len(t, server.seen(), 3)
+	assert.Equal(t, 1, report.Attempts)
+	assert.Equal(t, saferetry.Unknown, report.Outcome)
 }
 
 func TestHangingDialEndsWithTheAttemptTimeout(t *testing.T) {

@@ -239,6 +239,9 @@ func (op *httpOperation) send() (Attempt, Outcome) {
 	if err != nil {
 		a.Err = x.failure(err)
 	}
+	if x.trace.resent() {
+		op.tally.add(Unknown)
+	}
 	return a, x.verdict(a, err)
 }
 
