@@ -95,6 +95,7 @@ func TestDefaultClassifierRetriesErrorsOfTheConnection(t *testing.T) {
 		"closed":               net.ErrClosed,
 		"timeout":              os.ErrDeadlineExceeded,
 		"a deadline below":     context.DeadlineExceeded,
+		"text like an alert's": &net.OpError{Op: "read", Err: errors.New(tls.AlertError(42).Error())},
 		"handshake failure":    &net.OpError{Op: "remote error", Err: tls.AlertError(40)},
 		"proxy":                &net.OpError{Op: "proxyconnect", Err: errors.New("Forbidden")},
 		"of the base's making": errors.New("no responder found"),
@@ -114,6 +115,7 @@ func TestDefaultClassifierStopsAtHopelessErrors(t *testing.T) {
 		"expired":               x509.CertificateInvalidError{Cert: certificate, Reason: x509.Expired},
 		"verification":          &tls.CertificateVerificationError{Err: errors.New("pinned to another")},
 		"ours refused":          tls.AlertError(42),
+		"ours refused over TCP": &net.OpError{Op: "remote error", Err: errors.New(tls.AlertError(42).Error())},
 		"HTTP answer to HTTPS":  http.ErrSchemeMismatch,
 		"canceled by who knows": context.Canceled,
 	} {
@@ -233,6 +235,13 @@ func TestRequestBodyThatFailsIsPermanentWhateverTheClassifierSays(t *testing.T) 
 type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A base transport may cancel for reasons of its own while the caller waits.
+func TestCancellationOfTheBasesOwnIsTakenForTheCallers(t *testing.T) {
+	_, report, err := perform(t, script(loses(context.Canceled), answers(201)), scriptedPost(t.Context()), withoutWaits)
+	require.NoError(t, err)
+	assert.Equal(t, 2, report.Attempts)
+}
 
 func TestClassifierDecidesInsteadOfTheDefault(t *testing.T) {
 	var seen []int

@@ -114,7 +114,12 @@ func TestClientTimeoutHidesTheReportFromReportOfButNotFromHooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reports []saferetry.Report
 		base := bubbleTransport(t, hangingUntil(0))
-		client := saferetry.NewClient(&http.Client{Transport: base, Timeout: time.Second}, saferetry.WithHooks(saferetry.Hooks{
+		late := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			resp, err := base.RoundTrip(req)
+			synctest.Wait() // until the client's timer, due at the same instant, has run too
+			return resp, err
+		})
+		client := saferetry.NewClient(&http.Client{Transport: late, Timeout: time.Second}, saferetry.WithHooks(saferetry.Hooks{
 			Done: func(_ *http.Request, r saferetry.Report) { reports = append(reports, r) },
 		}))
 		start := time.Now()

@@ -58,6 +58,16 @@ func TestRedirectChainIsOneOperation(t *testing.T) {
 	assert.Equal(t, 2, report.Attempts, "at the last address")
 }
 
+func TestRedirectUnquotesAKeyThatOnlyLooksQuoted(t *testing.T) {
+	base := script(answers(307, "Location", "/b"), answers(201))
+	resp, err := saferetry.NewClient(&http.Client{Transport: base}, keyFunc(`"made"`)).Do(scriptedPost(t.Context()))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	report, _ := saferetry.ReportOf(resp, err)
+	assert.Equal(t, `"made"`, report.Key)
+	assert.Equal(t, []string{`"made"`, `"made"`}, base.keys(saferetry.KeyHeader))
+}
+
 // What the attempts at an earlier address came to is not forgotten: the 503 may
 // have performed the operation.
 func TestRedirectForgetsAnEarlierLostAnswer(t *testing.T) {

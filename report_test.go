@@ -138,7 +138,7 @@ func TestReportIsLostWhenTheClientTimesOut(t *testing.T) {
 		var done []saferetry.Report
 		late := func(req *http.Request) (*http.Response, error) {
 			<-req.Context().Done()
-			time.Sleep(time.Millisecond) // the bubble's: until the client's timer, set for the same instant, has run too
+			synctest.Wait() // until the client's timer, due at the same instant, has run too
 			return nil, req.Context().Err()
 		}
 		client := saferetry.NewClient(&http.Client{Transport: script(late), Timeout: time.Second},
