@@ -12,7 +12,7 @@ const (
 )
 
 var (
-	errKeyMissing = errors.New("the request has no Idempotency-Key header")
+	errKeyMissing = errors.New("the request has no key")
 	errKeyLines   = errors.New("the request has more than one Idempotency-Key header")
 	errKeyQuote   = errors.New("the key starts with a quote and is not a string of RFC 8941")
 	errKeyEmpty   = errors.New("the key is empty")

@@ -1,11 +1,10 @@
 package idempotency
 
 import (
-	"container/heap"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,41 +14,41 @@ import (
 // Errors of [MemoryStore.Claim]. The middleware answers both with 503.
 var (
 	ErrClosed = errors.New("idempotency: the store is closed")
-	ErrFull   = errors.New("idempotency: the store has as many records as it may")
+	ErrFull   = errors.New("idempotency: the store has as many records as it may have")
 )
 
 const (
-	memoryShards  = 256 // a power of two
-	sweepInterval = time.Minute
-	sweepStep     = 128 // records removed under one hold of a shard's lock
+	memoryShards         = 256
+	defaultSweepInterval = time.Minute
 )
 
-// A MemoryStore is a [Store] in the memory of one process: records are gone when the process is, and are not seen by
-// another. It suits a single instance, and tests. It has no transactions. Use [NewMemoryStore]; the zero value is not
-// ready. All methods may be called by many goroutines at once.
+// A MemoryStore is a [Store] in the memory of one process: another process does not see its records, and they end with
+// it. It has no transactions. It suits a service that runs once, and tests. Make one with [NewMemoryStore]; the
+// zero value is not ready. All methods may be called by many goroutines at once.
 //
-// Records are spread over shards with a lock each, so different keys seldom wait for each other.
+// Records are spread over shards with a lock each, so that different keys seldom wait for each other. A sweeper removes
+// expired records; it runs only while there are any.
 type MemoryStore struct {
 	now        func() time.Time
-	interval   time.Duration
-	maxRecords int64 // 0: no limit
+	interval   time.Duration // between sweeps
+	maxRecords int64
+	seed       maphash.Seed
+	shards     [memoryShards]shard
 
-	seed   maphash.Seed
-	live   atomic.Int64 // records in all shards
-	closed atomic.Bool
-	shards [memoryShards]shard
+	closed   atomic.Bool
+	live     atomic.Int64 // records in all shards
+	timer    *time.Timer  // of the sweeper
+	sweeping sync.Mutex   // held by a sweep
 
-	timer    *time.Timer // runs while there are records
-	sweeping sync.Mutex  // held by a sweep, for Close to wait for
-	onSweep  []func(removed int)
-	onSweepM sync.Mutex
+	mu      sync.Mutex
+	onSweep []func(removed int)
 }
 
-// A MemoryOption changes a default of [NewMemoryStore].
+// A MemoryOption changes a default of [NewMemoryStore], which panics if the value makes no sense.
 type MemoryOption func(*MemoryStore)
 
-// WithMaxRecords bounds the number of records to n, at least 1. A new key past that is refused with [ErrFull], which
-// the middleware answers with 503; nothing is evicted before it expires. The default is no bound.
+// WithMaxRecords bounds the number of live records to n, 1 or more. Past it a new key is refused with [ErrFull]; no record
+// is removed to make room before it has expired. The default is no bound.
 func WithMaxRecords(n int) MemoryOption {
 	return func(s *MemoryStore) {
 		wantOption(n >= 1, "WithMaxRecords", n, "1 or more")
@@ -57,7 +56,7 @@ func WithMaxRecords(n int) MemoryOption {
 	}
 }
 
-// WithSweepInterval sets how often expired records are removed. The default is a minute.
+// WithSweepInterval sets the time from one sweep to the next, more than 0. The default is a minute.
 func WithSweepInterval(d time.Duration) MemoryOption {
 	return func(s *MemoryStore) {
 		wantOption(d > 0, "WithSweepInterval", d, "more than 0")
@@ -65,55 +64,67 @@ func WithSweepInterval(d time.Duration) MemoryOption {
 	}
 }
 
-// WithClock replaces [time.Now] as the clock that leases and expiry are measured on. The sweep interval is real time
-// all the same. The function is called by many goroutines at once.
+// WithClock has leases and expiry measured by now, which is called by many goroutines at once. The sweep interval is real
+// time all the same; see [MemoryStore.Sweep]. The default is [time.Now].
 func WithClock(now func() time.Time) MemoryOption {
 	return func(s *MemoryStore) {
-		wantOption(now != nil, "WithClock", "nil", "a function")
+		wantOption(now != nil, "WithClock", nil, "a function")
 		s.now = now
 	}
 }
 
-// NewMemoryStore returns an empty store. Close it when the server has shut down.
+// NewMemoryStore returns an empty store. Close it after the server has shut down.
 func NewMemoryStore(opts ...MemoryOption) *MemoryStore {
-	s := &MemoryStore{now: time.Now, interval: sweepInterval, seed: maphash.MakeSeed()}
-	for i := range s.shards {
-		s.shards[i].records = make(map[ID]*record)
+	s := &MemoryStore{
+		now:        time.Now,
+		interval:   defaultSweepInterval,
+		maxRecords: math.MaxInt64,
+		seed:       maphash.MakeSeed(),
 	}
 	for _, opt := range opts {
 		opt(s)
 	}
-	s.timer = time.AfterFunc(s.interval, s.sweepOnTimer)
-	s.timer.Stop()
+	s.timer = time.AfterFunc(math.MaxInt64, s.sweepOnTimer)
+	s.timer.Stop() // until there is a record
 	return s
 }
 
-// Claim implements [Store].
+// Claim implements [Store]. Its errors are [ErrClosed] and [ErrFull].
 func (s *MemoryStore) Claim(_ context.Context, id ID, fingerprint [32]byte, lease, retention time.Duration) (Claim, error) {
-	if s.closed.Load() {
-		return Claim{}, ErrClosed
+	c, err := s.claim(id, fingerprint, lease, retention)
+	if err == ErrFull { // perhaps of expired records that have not been swept
+		s.Sweep()
+		return s.claim(id, fingerprint, lease, retention)
 	}
+	return c, err
+}
+
+func (s *MemoryStore) claim(id ID, fingerprint [32]byte, lease, retention time.Duration) (Claim, error) {
 	sh := s.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if s.closed.Load() {
+		return Claim{}, ErrClosed
+	}
 	now := s.now()
 	rec := sh.records[id]
 	if rec != nil && !rec.free(now) {
 		return rec.found(fingerprint), nil
 	}
+	expiry := now.Add(retention)
 	if rec == nil {
 		if !s.reserve() {
 			return Claim{}, ErrFull
 		}
-		rec = &record{id: id, index: -1}
+		rec = sh.add(id.clone(), expiry)
+	} else {
+		sh.schedule(rec, expiry)
 	}
 	sh.tokens++
+	rec.token = strconv.FormatUint(sh.tokens, 10)
 	rec.fingerprint = fingerprint
-	rec.token = strconv.FormatUint(sh.tokens, 36)
-	rec.leaseEnd = now.Add(lease)
-	rec.expiry = now.Add(retention)
+	rec.leaseEnd, rec.expiry = now.Add(lease), expiry
 	rec.answer = nil
-	sh.put(rec)
 	return Claim{State: Claimed, ID: id, Token: rec.token}, nil
 }
 
@@ -122,61 +133,52 @@ func (s *MemoryStore) Begin(ctx context.Context, _ Claim) (context.Context, erro
 
 // Renew implements [Store].
 func (s *MemoryStore) Renew(_ context.Context, c Claim, lease time.Duration) error {
-	sh := s.shard(c.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	rec := sh.held(c)
-	if rec == nil {
-		return ErrLost
-	}
-	rec.leaseEnd = s.now().Add(lease)
-	return nil
+	return s.withHeld(c, func(_ *shard, rec *record) { rec.leaseEnd = s.now().Add(lease) })
 }
 
 // Complete implements [Store].
 func (s *MemoryStore) Complete(_ context.Context, c Claim, a Answer) error {
 	kept := a.clone()
-	sh := s.shard(c.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	rec := sh.held(c)
-	if rec == nil {
-		return ErrLost
-	}
-	rec.answer = kept
-	return nil
+	return s.withHeld(c, func(_ *shard, rec *record) { rec.answer = kept })
 }
 
 // Release implements [Store].
 func (s *MemoryStore) Release(_ context.Context, c Claim) error {
+	return s.withHeld(c, func(sh *shard, rec *record) {
+		sh.remove(rec)
+		s.live.Add(-1)
+	})
+}
+
+// withHeld calls f, under the shard's lock, with the record that c holds, or returns ErrLost.
+func (s *MemoryStore) withHeld(c Claim, f func(*shard, *record)) error {
 	sh := s.shard(c.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	rec := sh.held(c)
-	if rec == nil {
+	rec := sh.records[c.ID]
+	if rec == nil || rec.token != c.Token || rec.answer != nil {
 		return ErrLost
 	}
-	sh.remove(rec)
-	s.live.Add(-1)
+	f(sh, rec)
 	return nil
 }
 
-// Len returns the number of records held, those expired but not yet swept among them.
+// Len returns the number of records held, also of those that have expired and are not swept yet.
 func (s *MemoryStore) Len() int { return int(s.live.Load()) }
 
-// Close stops the sweeper and refuses further claims with [ErrClosed]. Requests in flight may still end. It may be
-// called more than once, and by many goroutines at once.
+// Close stops the sweeper and has every further claim refused with [ErrClosed]. A request in flight can still store its
+// answer or release its key. Close may be called again, and by many goroutines at once.
 func (s *MemoryStore) Close() {
 	s.closed.Store(true)
 	s.timer.Stop()
-	s.sweeping.Lock() // a sweep under way sees closed and ends
-	s.sweeping.Unlock()
+	s.sweeping.Lock() // a sweep under way sees closed, and soon ends
+	defer s.sweeping.Unlock()
 }
 
-// reserve counts one more record, unless there are as many as there may be.
+// reserve counts one record more, unless there are as many as there may be.
 func (s *MemoryStore) reserve() bool {
 	n := s.live.Add(1)
-	if s.maxRecords > 0 && n > s.maxRecords {
+	if n > s.maxRecords {
 		s.live.Add(-1)
 		return false
 	}
@@ -190,75 +192,12 @@ func (s *MemoryStore) shard(id ID) *shard {
 	return &s.shards[maphash.Comparable(s.seed, id)%memoryShards]
 }
 
-// A record is one operation. Without an answer it is in flight: it ends by its lease, not by its expiry.
-type record struct {
-	id          ID
-	fingerprint [32]byte
-	token       string
-	leaseEnd    time.Time
-	expiry      time.Time
-	answer      *Answer // nil while in flight
-
-	due   time.Time // when the sweeper looks at it
-	index int       // in the shard's queue
-}
-
-// free reports whether another request may claim the record's key.
-func (r *record) free(now time.Time) bool {
-	if r.answer == nil {
-		return !now.Before(r.leaseEnd)
+// clone copies the parts: each may be a short piece of a long string, such as the request line.
+func (id ID) clone() ID {
+	all := id.Scope + id.Method + id.Path + id.Key
+	cut := func(part string) (copied string) {
+		copied, all = all[:len(part)], all[len(part):]
+		return copied
 	}
-	return !now.Before(r.expiry)
-}
-
-// found returns the claim of a request that came second.
-func (r *record) found(fingerprint [32]byte) Claim {
-	switch {
-	case r.fingerprint != fingerprint:
-		return Claim{State: Mismatch, ID: r.id}
-	case r.answer == nil:
-		return Claim{State: InProgress, ID: r.id}
-	}
-	return Claim{State: Completed, ID: r.id, Answer: r.answer.clone()}
-}
-
-// A shard has the records of a part of all IDs, and a queue of them by when they are due to be swept.
-type shard struct {
-	mu      sync.Mutex
-	records map[ID]*record
-	queue   queue
-	tokens  uint64
-	peak    int // most records since the map was made
-}
-
-// held returns the record that c holds the claim on, or nil.
-func (sh *shard) held(c Claim) *record {
-	rec := sh.records[c.ID]
-	if rec == nil || rec.token != c.Token || rec.answer != nil {
-		return nil
-	}
-	return rec
-}
-
-func (sh *shard) put(rec *record) {
-	rec.due = rec.expiry
-	if rec.index >= 0 {
-		heap.Fix(&sh.queue, rec.index)
-		return
-	}
-	sh.records[rec.id] = rec
-	heap.Push(&sh.queue, rec)
-	sh.peak = max(sh.peak, len(sh.records))
-}
-
-func (sh *shard) remove(rec *record) {
-	delete(sh.records, rec.id)
-	heap.Remove(&sh.queue, rec.index)
-}
-
-// wantOption panics unless ok.
-func wantOption(ok bool, option string, value any, want string) {
-	if !ok {
-		panic(fmt.Sprintf("idempotency: %s: %v: want %s", option, value, want))
-	}
+	return ID{Scope: cut(id.Scope), Method: cut(id.Method), Path: cut(id.Path), Key: cut(id.Key)}
 }

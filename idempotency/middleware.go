@@ -1,7 +1,6 @@
 package idempotency
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -24,8 +23,8 @@ const storeTimeout = 10 * time.Second
 // The wrapper may be put around any number of handlers. It is plain net/http, so it works with [http.ServeMux] and
 // any other router.
 func Middleware(store Store, scope func(*http.Request) (string, error), opts ...Option) func(http.Handler) http.Handler {
-	wantOption(store != nil, "Middleware", "nil", "a Store")
-	wantOption(scope != nil, "Middleware", "nil", "a scope function")
+	wantOption(store != nil, "Middleware", nil, "a Store")
+	wantOption(scope != nil, "Middleware", nil, "a scope function")
 	m := &middleware{config: newConfig(opts), store: store, scope: scope}
 	m.observeSweeps()
 	return func(next http.Handler) http.Handler {
@@ -47,36 +46,36 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 	scope, err := m.scope(r)
 	if err != nil {
-		scopeUnresolved.write(w, "the caller of this request could not be told")
+		scopeUnresolved.write(w)
 		return
 	}
 	key, err := keyOf(r.Header)
-	if err == errKeyMissing && m.optionalKey {
+	switch {
+	case err == errKeyMissing && m.optionalKey:
 		next.ServeHTTP(w, r)
 		return
-	}
-	if err != nil {
-		p := keyInvalid
-		if err == errKeyMissing {
-			p = keyMissing
-		}
-		p.write(w, err.Error())
+	case err == errKeyMissing:
+		keyMissing.write(w)
+		return
+	case err != nil:
+		keyInvalid.because(err.Error()).write(w)
 		return
 	}
-	body, ok := m.readBody(w, r)
-	if !ok {
+	body, bad := m.readBody(r)
+	if bad != nil {
+		bad.write(w)
 		return
 	}
 	fingerprint, err := m.fingerprintOf(r, body)
 	if err != nil {
-		fingerprintFailed.write(w, err.Error())
+		fingerprintFailed.write(w)
 		return
 	}
 	id := ID{Scope: scope, Method: r.Method, Path: r.URL.EscapedPath(), Key: key}
 	claim, err := m.claim(r.Context(), id, fingerprint)
 	if err != nil {
 		m.logFailure("claim", id, err)
-		storeUnavailable.write(w, "the key could not be claimed; nothing was done")
+		storeUnavailable.write(w)
 		return
 	}
 	if claim.State == Claimed {
@@ -88,52 +87,65 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 
 // answer tells a request that came second what became of the first.
 func (m *middleware) answer(w http.ResponseWriter, id ID, c Claim) {
+	kind, p := EventReplayed, problem{}
 	switch {
 	case c.State == Mismatch:
-		m.emit(Event{Kind: EventMismatch, ID: id, Status: keyReuse.status})
-		keyReuse.write(w, "the first request under this key had another query or body")
+		kind, p = EventMismatch, keyReuse
 	case c.State == InProgress:
-		m.emit(Event{Kind: EventConflict, ID: id, Status: keyInProgress.status})
-		keyInProgress.write(w, "the first request under this key has not ended yet")
+		kind, p = EventConflict, keyInProgress
 	case c.Answer.NotStored:
-		m.emit(Event{Kind: EventConflict, ID: id, Status: answerNotStored.status})
-		answerNotStored.write(w, "the first request under this key was performed; there is nothing to be retried")
+		kind, p = EventConflict, answerNotStored
 	default:
 		m.emit(Event{Kind: EventReplayed, ID: id, Status: c.Answer.Status})
 		w.Header()[m.marker] = []string{"true"}
 		sendAnswer(w, c.Answer.Status, c.Answer.Header, c.Answer.Body)
+		return
 	}
+	m.emit(Event{Kind: kind, ID: id, Status: p.status})
+	p.write(w)
 }
 
-// readBody reads the whole body, up to the limit, or answers why not.
-func (m *middleware) readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	var tooLarge *http.MaxBytesError
-	body, err := []byte(nil), error(nil)
+// readBody reads the whole body, up to the limit, or tells why it cannot. A length declared beyond the limit is refused
+// without reading, and so without the 100 Continue that a client may wait for.
+func (m *middleware) readBody(r *http.Request) (body []byte, bad *problem) {
+	var err error
 	if r.ContentLength <= m.bodyLimit {
-		body, err = readUpTo(r.Body, m.bodyLimit, r.ContentLength)
+		body, err = readPast(r.Body, m.bodyLimit, r.ContentLength)
 	}
+	var outer *http.MaxBytesError
 	switch {
-	case r.ContentLength > m.bodyLimit, err == nil && int64(len(body)) > m.bodyLimit, errors.As(err, &tooLarge):
-		requestTooLarge.write(w, "the body may have at most "+strconv.FormatInt(m.bodyLimit, 10)+" bytes")
-		return nil, false
+	case max(r.ContentLength, int64(len(body))) > m.bodyLimit, errors.As(err, &outer):
+		tooLarge := requestTooLarge.because("the body may have at most " + strconv.FormatInt(m.bodyLimit, 10) + " bytes")
+		return nil, &tooLarge
 	case err != nil:
-		bodyUnreadable.write(w, "the body ended before its time")
-		return nil, false
+		return nil, &bodyUnreadable
 	}
-	return body, true
+	return body, nil
 }
 
-// readUpTo reads at most one byte more than limit. size is what is expected, or negative.
-func readUpTo(r io.Reader, limit, size int64) ([]byte, error) {
+// readPast reads all of r, or more than limit bytes. size is how many the client says there are, or negative; it is
+// believed only so far.
+func readPast(r io.Reader, limit, size int64) ([]byte, error) {
+	const unknown, most = 512, 64 << 10
 	if r == nil || r == http.NoBody {
 		return nil, nil
 	}
-	var buf bytes.Buffer
-	if size > 0 {
-		buf.Grow(int(size) + bytes.MinRead) // so that the read which finds the end needs no more room
+	if size < 0 {
+		size = unknown
 	}
-	_, err := buf.ReadFrom(io.LimitReader(r, limit+1))
-	return buf.Bytes(), err
+	buf := make([]byte, 0, min(size, most)+1) // the read that finds the end needs room too
+	for {
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case err == io.EOF, err == nil && int64(len(buf)) > limit:
+			return buf, nil
+		case err != nil:
+			return nil, err
+		case len(buf) == cap(buf):
+			buf = append(buf, 0)[:len(buf)]
+		}
+	}
 }
 
 func (m *middleware) fingerprintOf(r *http.Request, body []byte) ([32]byte, error) {
@@ -201,6 +213,12 @@ func (m *middleware) observeSweeps() {
 	s, ok := m.store.(SweepReporter)
 	if ok && m.observer != nil {
 		s.OnSweep(func(removed int) { m.emit(Event{Kind: EventSwept, N: removed}) })
+	}
+}
+
+func (m *middleware) logLost(id ID) {
+	if m.logger != nil {
+		m.logger.LogAttrs(context.Background(), slog.LevelWarn, "idempotency: another request took over", redacted(id)...)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"sync/atomic"
@@ -16,15 +15,18 @@ type operation struct {
 	claim     Claim
 	performed atomic.Bool
 
-	detach   context.Context // where the store ends what Begin opened
-	lease    *renewal
-	answer   *answerWriter
-	returned bool // the handler ended by returning
+	ctx    context.Context // what the store's last call gets the values of
+	answer *answerWriter
+	lease  *renewal
+
+	returned bool     // there was neither a panic nor runtime.Goexit
+	instead  *problem // what the client is told in place of the handler's answer
 }
 
 type operationKey struct{}
 
-// Key returns the key of the request being handled, unquoted, or "" if ctx is not that of a request with a key.
+// Key returns the key of the request that is being handled, unquoted. It is "" if ctx is not the context of a request
+// that passed [Middleware] with a key.
 func Key(ctx context.Context) string {
 	if op, ok := ctx.Value(operationKey{}).(*operation); ok {
 		return op.claim.ID.Key
@@ -32,73 +34,109 @@ func Key(ctx context.Context) string {
 	return ""
 }
 
-// Performed says that the effect of the request being handled is there for good: its answer is stored whatever its
-// status. Without it an answer other than 2xx or 3xx, or a panic, frees the key, and a retry runs the handler again. If
-// the handler panics later, the record says "completed, not stored". Call it while the handler runs, from any
-// goroutine; with a ctx that is not that of a request with a key it does nothing.
+// Performed says that the effect of the request being handled is there for good: the answer is stored whatever its status,
+// and if the handler panics, the record says "completed, not stored". Without it an answer other than 2xx or 3xx
+// frees the key, and a retry runs the handler again.
+//
+// Any goroutine may call it, before the handler ends. If ctx is not the context of a request that passed [Middleware] with
+// a key, it does nothing.
 func Performed(ctx context.Context) {
 	if op, ok := ctx.Value(operationKey{}).(*operation); ok {
 		op.performed.Store(true)
 	}
 }
 
-// perform runs the handler under the claim and ends the claim, however the handler ends.
+// perform runs the handler under claim c. However the handler ends, so does the claim.
 func (m *middleware) perform(w http.ResponseWriter, r *http.Request, next http.Handler, c Claim, body []byte) {
 	op := &operation{m: m, claim: c}
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), operationKey{}, op))
 	defer cancel(nil)
-	op.detach = ctx
+	op.ctx = ctx
+	op.answer = newAnswerWriter(ctx, w, r.Method, &m.config)
+	op.lease = renew(ctx, m, c, cancel)
+	defer op.end()
+
+	m.emit(Event{Kind: EventClaimed, ID: c.ID})
 	begun, err := m.store.Begin(ctx, c)
 	if err != nil {
 		m.logFailure("begin", c.ID, err)
-		op.release(0)
-		storeUnavailable.write(w, "the operation could not be begun; nothing was done")
+		op.instead, op.returned = &storeUnavailable, true
 		return
 	}
-	op.detach = begun
-	op.answer = newAnswerWriter(begun, w, m.answerLimit)
-	op.lease = renew(ctx, m, c, cancel)
-	defer op.end()
-	m.emit(Event{Kind: EventClaimed, ID: c.ID})
-	inner := r.WithContext(begun)
-	inner.Body = io.NopCloser(bytes.NewReader(body))
+	op.ctx = begun
+	inner := withBody(r.WithContext(begun), body)
 	defer inherit(r, inner)
 	next.ServeHTTP(op.answer, inner)
+	op.answer.finishHeader()
 	op.returned = true
 }
 
-// inherit hands what parsing a form left in the handler's copy of the request to the server's own, which removes the
-// temporary files.
+// withBody gives r, a copy of the server's request, the body that was read.
+func withBody(r *http.Request, body []byte) *http.Request {
+	if len(body) == 0 {
+		r.Body = http.NoBody
+	} else {
+		r.Body = &requestBody{*bytes.NewReader(body)}
+	}
+	return r
+}
+
+// A requestBody is a body that was read, to be read again.
+type requestBody struct{ bytes.Reader }
+
+func (*requestBody) Close() error { return nil }
+
+// inherit hands on what the handler's copy of the request has that the server's own has not: the form whose temporary
+// files the server removes, and the pattern that matched.
 func inherit(r, inner *http.Request) {
 	if r.MultipartForm == nil {
 		r.MultipartForm = inner.MultipartForm
 	}
+	if r.Pattern == "" {
+		r.Pattern = inner.Pattern
+	}
 }
 
-// end ends the claim and, if the handler returned, sends its answer. Otherwise a panic, or runtime.Goexit, goes on when
-// end returns, and the server breaks the connection.
+// end ends the claim, and then sends what the client is to be told. It runs deferred: after a panic or runtime.Goexit
+// nothing is sent, and what was under way goes on, so that the server breaks the connection.
 func (op *operation) end() {
+	op.settle()
 	a := op.answer
-	if op.returned && a.status == 0 && !a.hijacked {
-		a.WriteHeader(http.StatusOK)
-	}
-	var err error
-	if op.completed() {
-		err = op.complete()
-	} else {
-		err = op.release(a.status)
-	}
-	op.lease.stop()
 	switch {
 	case !op.returned || a.hijacked:
-	case err == nil:
+	case op.instead == nil:
 		a.send()
 	case a.streamed:
-		panic(http.ErrAbortHandler) // the client must not take it for a whole answer
-	case errors.Is(err, ErrLost):
-		claimLost.write(a.w, "this request took too long; ask again for the other's answer")
+		panic(http.ErrAbortHandler) // or the client would take it for the whole answer
 	default:
-		storeFailed.write(a.w, "whether the operation is done is not known; ask again")
+		op.instead.write(a.w)
+	}
+}
+
+// settle ends the claim in the store.
+func (op *operation) settle() {
+	defer op.lease.stop()
+	ctx, cancel := detached(op.ctx)
+	defer cancel()
+	done := op.completed()
+	var err error
+	if done {
+		err = op.m.store.Complete(ctx, op.claim, op.kept())
+	} else {
+		err = op.m.store.Release(ctx, op.claim)
+	}
+	switch id := op.claim.ID; {
+	case errors.Is(err, ErrLost):
+		op.instead = &claimLost
+		op.m.logLost(id)
+		op.m.emit(Event{Kind: EventLeaseLost, ID: id})
+	case err != nil && done:
+		op.instead = &storeFailed
+		op.m.logFailure("complete", id, err)
+	case err != nil: // nothing is done, and so the answer is true all the same
+		op.m.logFailure("release", id, err)
+	case !done:
+		op.m.emit(Event{Kind: EventReleased, ID: id, Status: op.answer.status})
 	}
 }
 
@@ -110,51 +148,17 @@ func (op *operation) completed() bool {
 		return true
 	case a.hijacked:
 		return false
-	case !op.returned && !a.streamed:
-		return false
 	}
-	return op.m.stored(a.status)
+	return a.stored && (op.returned || a.streamed)
 }
 
-// complete stores the answer. The error says that the client must not get it.
-func (op *operation) complete() error {
+// kept is what is stored of the answer.
+func (op *operation) kept() Answer {
 	a := op.answer
-	answer := Answer{Status: a.status, NotStored: true}
-	if op.returned && !a.streamed && !a.hijacked && a.whole() {
-		answer.NotStored = false
-		answer.Header = replayable(changes(a.found, a.sent), op.m.marker)
-		maps.Copy(answer.Header, trailers(a.sent, a.header))
-		answer.Body = a.body
+	if !op.returned || a.streamed || a.hijacked || !a.whole() {
+		return Answer{Status: a.status, NotStored: true}
 	}
-	ctx, cancel := detached(op.detach)
-	defer cancel()
-	err := op.m.store.Complete(ctx, op.claim, answer)
-	op.note("complete", err)
-	return err
-}
-
-// release frees the key. A store that fails does not keep the client from the answer: nothing was done.
-func (op *operation) release(status int) error {
-	ctx, cancel := detached(op.detach)
-	defer cancel()
-	err := op.m.store.Release(ctx, op.claim)
-	op.note("release", err)
-	if err == nil {
-		op.m.emit(Event{Kind: EventReleased, ID: op.claim.ID, Status: status})
-	}
-	if !errors.Is(err, ErrLost) {
-		return nil
-	}
-	return err
-}
-
-// note logs and counts an error of the store.
-func (op *operation) note(step string, err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrLost):
-		op.m.emit(Event{Kind: EventLeaseLost, ID: op.claim.ID})
-	default:
-		op.m.logFailure(step, op.claim.ID, err)
-	}
+	header := replayable(a.changed, op.m.marker)
+	maps.Copy(header, a.trailers())
+	return Answer{Status: a.status, Header: header, Body: a.body}
 }

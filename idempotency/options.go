@@ -1,9 +1,11 @@
 package idempotency
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -108,7 +110,7 @@ func WithHold(d time.Duration) Option {
 // releases the key. The default is 200 to 399. See also [Performed].
 func WithStoredStatus(stored func(status int) bool) Option {
 	return func(c *config) {
-		wantOption(stored != nil, "WithStoredStatus", "nil", "a function")
+		wantOption(stored != nil, "WithStoredStatus", nil, "a function")
 		c.stored = stored
 	}
 }
@@ -117,7 +119,7 @@ func WithStoredStatus(stored func(status int) bool) Option {
 // fingerprint_failed. The default is the query and the raw body; see also [JSONFingerprint].
 func WithFingerprint(fingerprint func(r *http.Request, body []byte) ([]byte, error)) Option {
 	return func(c *config) {
-		wantOption(fingerprint != nil, "WithFingerprint", "nil", "a function")
+		wantOption(fingerprint != nil, "WithFingerprint", nil, "a function")
 		c.fingerprint = fingerprint
 	}
 }
@@ -140,6 +142,16 @@ func WithLogger(l *slog.Logger) Option {
 // course, and so should return soon. The default, and nil, is none.
 func WithObserver(observe func(Event)) Option {
 	return func(c *config) { c.observer = observe }
+}
+
+// wantOption panics unless ok: a wrong option is a programmer's error.
+func wantOption(ok bool, option string, value any, want string) {
+	if s, isString := value.(string); isString {
+		value = strconv.Quote(s)
+	}
+	if !ok {
+		panic(fmt.Sprintf("idempotency: %s: %v: want %s", option, value, want))
+	}
 }
 
 // isToken reports whether s is a token by RFC 9110, section 5.6.2.

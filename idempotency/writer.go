@@ -3,28 +3,29 @@ package idempotency
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 )
 
-// An answerWriter is the ResponseWriter of a handler. It holds the answer back, for the middleware to store before the
-// first byte leaves, until the handler flushes, writes more than limit, or takes the connection over: then it
-// streams.
+// An answerWriter is the ResponseWriter of a handler. It holds the answer back, to be stored before its first byte leaves,
+// until the handler flushes, writes more than the limit or takes the connection over: from then on it streams.
 type answerWriter struct {
-	w     http.ResponseWriter
-	ctx   context.Context // the handler's, done when the claim is lost
-	limit int64
+	w      http.ResponseWriter
+	ctx    context.Context // done when the claim is lost
+	method string
+	config *config
 
-	found  http.Header // w's header before the handler ran
-	header http.Header // the handler's
-	sent   http.Header // header as it was at WriteHeader
+	found   http.Header // w's header before the handler ran
+	header  http.Header // the handler's, not w's: of an answer that is never sent nothing is left behind
+	changed http.Header // what the handler had done to the header at WriteHeader, a copy
 
 	status   int   // 0 until WriteHeader
+	stored   bool  // the status completes the operation
 	length   int64 // the declared Content-Length, or -1
 	written  int64 // bytes of the body so far
 	body     []byte
@@ -32,16 +33,17 @@ type answerWriter struct {
 	hijacked bool
 }
 
-func newAnswerWriter(ctx context.Context, w http.ResponseWriter, limit int64) *answerWriter {
-	found := w.Header().Clone()
-	header := found.Clone()
-	if header == nil {
-		header = make(http.Header)
+func newAnswerWriter(ctx context.Context, w http.ResponseWriter, method string, c *config) *answerWriter {
+	a := &answerWriter{w: w, ctx: ctx, method: method, config: c, length: -1}
+	if found := w.Header(); len(found) > 0 {
+		a.found, a.header = found.Clone(), found.Clone()
+	} else {
+		a.header = make(http.Header)
 	}
-	return &answerWriter{w: w, ctx: ctx, limit: limit, found: found, header: header, length: -1}
+	return a
 }
 
-// Unwrap makes http.ResponseController reach the deadlines and the full duplex of the connection.
+// Unwrap lets [http.ResponseController] reach the deadlines and the full duplex of the connection.
 func (a *answerWriter) Unwrap() http.ResponseWriter { return a.w }
 
 func (a *answerWriter) Header() http.Header { return a.header }
@@ -51,29 +53,44 @@ func (a *answerWriter) WriteHeader(status int) {
 	case a.hijacked || a.status != 0:
 		return
 	case status < 100 || status > 999:
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http has it
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		a.inform(status)
 		return
 	}
+	a.stored = a.config.stored(status)
 	a.status = status
-	a.sent = a.header.Clone()
-	if n, err := strconv.ParseUint(a.sent.Get("Content-Length"), 10, 63); err == nil {
-		a.length = int64(n)
+	a.changed = changes(a.found, a.header)
+	if declared := a.header.Get("Content-Length"); declared != "" {
+		if n, err := strconv.ParseInt(declared, 10, 64); err == nil {
+			a.length = n
+		}
 	}
 }
 
-// inform passes an answer of the 1xx kind on at once; it is not the answer.
+// finishHeader is what a handler that returns without a status means.
+func (a *answerWriter) finishHeader() {
+	if a.status == 0 && !a.hijacked {
+		a.WriteHeader(http.StatusOK)
+	}
+}
+
+// inform passes an answer of the 1xx kind on at once. It is not the answer, and so leaves the header as it was.
 func (a *answerWriter) inform(status int) {
-	h := a.w.Header()
-	maps.Copy(h, changes(a.found, a.header))
+	h, changed := a.w.Header(), changes(a.found, a.header)
+	maps.Copy(h, changed)
 	a.w.WriteHeader(status)
-	clear(h)
-	maps.Copy(h, a.found.Clone())
+	for name := range changed {
+		if values, ok := a.found[name]; ok {
+			h[name] = values
+		} else {
+			delete(h, name)
+		}
+	}
 }
 
 func (a *answerWriter) Write(p []byte) (int, error) {
-	if err := a.start(int64(len(p))); err != nil {
+	if err := a.expect(int64(len(p))); err != nil {
 		return 0, err
 	}
 	if a.streamed {
@@ -83,14 +100,12 @@ func (a *answerWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start gets ready for n more bytes of the body.
-func (a *answerWriter) start(n int64) error {
+// expect gets ready for n more bytes of the body.
+func (a *answerWriter) expect(n int64) error {
 	if a.hijacked {
 		return http.ErrHijacked
 	}
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+	a.finishHeader()
 	if !bodyAllowed(a.status) {
 		return http.ErrBodyNotAllowed
 	}
@@ -98,91 +113,113 @@ func (a *answerWriter) start(n int64) error {
 		return http.ErrContentLength
 	}
 	a.written += n
-	if a.written > a.limit {
+	if a.written > a.config.answerLimit {
 		return a.stream()
 	}
 	return nil
 }
 
-// stream sends what there is. From here on nothing is held back.
+// stream sends what is there; from here on nothing is held back. If the claim is lost, the client is going to be told 500
+// instead.
 func (a *answerWriter) stream() error {
-	if a.streamed {
+	switch {
+	case a.streamed:
 		return nil
-	}
-	if a.ctx.Err() != nil && context.Cause(a.ctx) == ErrLost {
-		return ErrLost // the client is going to be told 500
+	case context.Cause(a.ctx) == ErrLost:
+		return ErrLost
 	}
 	a.streamed = true
-	sendAnswer(a.w, a.status, changes(a.found, a.sent), a.body)
+	sendAnswer(a.w, a.status, a.changed, a.body)
 	a.body = nil
 	return nil
 }
 
-// ReadFrom implements [io.ReaderFrom]: once the answer is streamed, the connection's own way to copy is used.
+// ReadFrom implements [io.ReaderFrom]: a streamed answer is copied in the connection's own way.
 func (a *answerWriter) ReadFrom(src io.Reader) (int64, error) {
-	var n int64
-	if err := a.start(0); err != nil {
+	if err := a.expect(0); err != nil {
 		return 0, err
 	}
-	if a.length > a.limit {
+	if a.length > a.config.answerLimit {
 		if err := a.stream(); err != nil {
 			return 0, err
 		}
 	}
+	var held int64
 	if !a.streamed {
-		room := a.limit - a.written + 1 // the byte too many makes it stream
-		var err error
-		n, err = io.Copy(struct{ io.Writer }{a}, io.LimitReader(src, room))
-		if err != nil || n < room {
+		n, err := io.Copy(untilStreamed{a}, struct{ io.Reader }{src})
+		if err != errStreamed {
 			return n, err
 		}
+		held = n
 	}
-	m, err := io.Copy(a.w, src)
-	a.written += m
-	return n + m, err
+	n, err := io.Copy(a.w, src)
+	a.written += n
+	return held + n, err
+}
+
+// untilStreamed writes to an answer until that is streamed, and then fails with errStreamed.
+type untilStreamed struct{ a *answerWriter }
+
+var errStreamed = errors.New("the answer is streamed")
+
+func (u untilStreamed) Write(p []byte) (int, error) {
+	n, err := u.a.Write(p)
+	if err == nil && u.a.streamed {
+		err = errStreamed
+	}
+	return n, err
 }
 
 // Flush implements [http.Flusher].
 func (a *answerWriter) Flush() { a.FlushError() }
 
-// FlushError is what http.ResponseController calls. Where the connection cannot flush, nothing changes.
+// FlushError is what [http.ResponseController.Flush] calls.
 func (a *answerWriter) FlushError() error {
 	if a.hijacked {
 		return http.ErrHijacked
 	}
-	if !canFlush(a.w) {
-		return http.ErrNotSupported
+	if !supports[http.Flusher](a.w) && !supports[interface{ FlushError() error }](a.w) {
+		return http.ErrNotSupported // and so the answer can still be stored
 	}
-	if a.status == 0 {
-		a.WriteHeader(http.StatusOK)
-	}
+	a.finishHeader()
 	if err := a.stream(); err != nil {
 		return err
 	}
 	return http.NewResponseController(a.w).Flush()
 }
 
-// Hijack implements [http.Hijacker].
+// Hijack implements [http.Hijacker]. Where the connection cannot be taken over, nothing changes.
 func (a *answerWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if !supports[http.Hijacker](a.w) {
+		return nil, nil, http.ErrNotSupported
+	}
+	if a.status != 0 {
+		if err := a.stream(); err != nil {
+			return nil, nil, err
+		}
+	}
 	conn, rw, err := http.NewResponseController(a.w).Hijack()
 	a.hijacked = a.hijacked || err == nil
 	return conn, rw, err
 }
 
-// send ends an answer: all of it, or what is still missing of one that was streamed.
+// send sends the answer, or what is still missing of one that was streamed.
 func (a *answerWriter) send() {
-	if a.hijacked {
-		return
-	}
+	maps.Copy(a.w.Header(), a.trailers())
 	if !a.streamed {
-		sendAnswer(a.w, a.status, changes(a.found, a.sent), a.body)
-	}
-	h := a.w.Header()
-	for name, values := range trailers(a.sent, a.header) {
-		h[name] = values
+		sendAnswer(a.w, a.status, a.changed, a.body)
 	}
 }
 
+// trailers has what the handler set of trailers.
+func (a *answerWriter) trailers() http.Header { return trailers(a.changed["Trailer"], a.header) }
+
+// whole reports whether the body is as long as its handler declared it.
+func (a *answerWriter) whole() bool {
+	return a.length < 0 || a.length == a.written || !bodyAllowed(a.status) || a.method == http.MethodHead
+}
+
+// sendAnswer answers with what the handler answered, now or the first time.
 func sendAnswer(w http.ResponseWriter, status int, header http.Header, body []byte) {
 	maps.Copy(w.Header(), header)
 	w.WriteHeader(status)
@@ -191,42 +228,21 @@ func sendAnswer(w http.ResponseWriter, status int, header http.Header, body []by
 	}
 }
 
-// changes has the fields of header that are not as they were found; those taken away have no values.
-func changes(found, header http.Header) http.Header {
-	changed := make(http.Header, len(header))
-	for name, values := range header {
-		if was, ok := found[name]; !ok || !slices.Equal(was, values) {
-			changed[name] = values
-		}
-	}
-	for name := range found {
-		if _, ok := header[name]; !ok {
-			changed[name] = nil
-		}
-	}
-	return changed
-}
-
-// bodyAllowed is RFC 9110, section 6.4.1.
+// bodyAllowed says which answers may have a body, by RFC 9110, section 6.4.1.
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// canFlush reports whether w, or a writer it wraps, can flush.
-func canFlush(w http.ResponseWriter) bool {
+// supports reports whether w, or a writer it wraps, is a T.
+func supports[T any](w http.ResponseWriter) bool {
 	for {
-		switch t := w.(type) {
-		case http.Flusher, interface{ FlushError() error }:
+		if _, ok := w.(T); ok {
 			return true
-		case interface{ Unwrap() http.ResponseWriter }:
-			w = t.Unwrap()
-		default:
+		}
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
 			return false
 		}
+		w = outer.Unwrap()
 	}
-}
-
-// whole reports whether the body is as long as the handler declared it.
-func (a *answerWriter) whole() bool {
-	return a.length < 0 || a.length == a.written || !bodyAllowed(a.status)
 }
