@@ -28,7 +28,7 @@ var errNotObject = errors.New("not a JSON object")
 // members reads a JSON object, keeping the order of its members.
 func members(text []byte) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	if t, err := d.Token(); !json.Valid(text) || err != nil || t != json.Delim('{') {
 		return nil, errNotObject
 	}
 	var list []member
@@ -91,9 +91,9 @@ func renumbered(text []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// apply sets the way's members in a JSON body.
+// apply sets the way's members in a JSON body. A nil way has none.
 func (w *Way) apply(text []byte) ([]byte, error) {
-	if len(w.Body) == 0 {
+	if w == nil || len(w.Body) == 0 {
 		return text, nil
 	}
 	list, err := members(text)

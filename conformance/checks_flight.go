@@ -21,7 +21,7 @@ var flightChecks = []check{
 			op := p.slow()
 			first, second := p.overlap(op, op)
 			if second.Status != http.StatusConflict {
-				p.wantReplay(first, second)
+				p.wantSame(first, second)
 			}
 			p.wantEffects(before, 1)
 		},
@@ -57,7 +57,7 @@ var flightChecks = []check{
 			if second.Status != http.StatusConflict {
 				p.skip("the second was answered %d, not 409", second.Status)
 			}
-			p.wantReplay(first, p.send(op))
+			p.wantSame(first, p.send(op))
 		},
 	},
 	{
@@ -70,7 +70,7 @@ var flightChecks = []check{
 		run: func(p *probe) {
 			before := p.count()
 			op := p.slow()
-			first, second := p.overlap(op, op.other(p).made(p.target.Ways.Slow, "slow"))
+			first, second := p.overlap(op, op.other(p))
 			p.wantRefused(first, second)
 			p.wantEffects(before, 1)
 		},
@@ -175,7 +175,7 @@ func (p *probe) crowd() {
 	}
 	for _, a := range replies {
 		if a != first && a.Status != http.StatusConflict {
-			p.wantReplay(first, a)
+			p.wantSame(first, a)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -92,13 +91,21 @@ func zipped(text []byte) []byte {
 	return b.Bytes()
 }
 
-// door lets those through who are known and not too many.
-func door(next http.Handler) http.Handler {
+// guard lets those through who are known.
+func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := caller(r); err != nil {
-			http.Error(w, err.Error(), http.StatusUnauthorized)
-			return
+		switch r.Header.Get("Authorization") {
+		case "Bearer one", "Bearer two":
+			next.ServeHTTP(w, r)
+		default:
+			http.Error(w, "who are you?", http.StatusUnauthorized)
 		}
+	})
+}
+
+// limiter lets those through who do not ask to be too many.
+func limiter(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Limited") != "" {
 			http.Error(w, "too many", http.StatusTooManyRequests)
 			return
@@ -107,13 +114,7 @@ func door(next http.Handler) http.Handler {
 	})
 }
 
-func caller(r *http.Request) (string, error) {
-	switch who := r.Header.Get("Authorization"); who {
-	case "Bearer one", "Bearer two":
-		return who, nil
-	}
-	return "", errors.New("who are you?")
-}
+func tenant(r *http.Request) (string, error) { return r.Header.Get("X-Tenant"), nil }
 
 // A clockwork is a clock that can be moved.
 type clockwork struct {
@@ -137,10 +138,14 @@ func (c *clockwork) advance(_ context.Context, d time.Duration) error {
 // serve serves h on connections in memory, and returns what reaches it.
 func serve(t *testing.T, h http.Handler) *http.Transport {
 	l := memconn.Listen()
-	server := &http.Server{Handler: h}
-	done := make(chan struct{})
-	go func() { defer close(done); server.Serve(l) }()
-	t.Cleanup(func() { server.Close(); <-done })
+	var running sync.WaitGroup // the server itself, and its handlers
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Done()
+		h.ServeHTTP(w, r)
+	})}
+	running.Go(func() { server.Serve(l) })
+	t.Cleanup(func() { server.Close(); running.Wait() })
 	transport := NewTransport()
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return l.Dial(ctx) }
 	return transport
@@ -156,15 +161,16 @@ func header(pairs ...string) http.Header {
 
 func way(pairs ...string) *Way { return &Way{Header: header(pairs...)} }
 
-// everything is a target of which all is known, behind protect.
-func everything(t *testing.T, profile Profile, clock *clockwork, protect func(http.Handler) http.Handler) Target {
+// everything is a target of which all is known: a shop behind what build puts
+// around it.
+func everything(t *testing.T, profile Profile, clock *clockwork, build func(http.Handler) http.Handler) Target {
 	s := &shop{}
 	return Target{
 		URL:         "http://localhost/orders",
-		Header:      header("Authorization", "Bearer one"),
+		Header:      header("Authorization", "Bearer one", "X-Tenant", "1"),
 		Body:        `{"amount":{{n}},"currency":"usd"}`,
 		Profile:     profile,
-		OtherCaller: header("Authorization", "Bearer two"),
+		OtherCaller: header("Authorization", "Bearer two", "X-Tenant", "2"),
 		Ways: Ways{
 			Slow: way("X-Slow", "1s"), Error: way("X-Fail", "1"), Limited: way("X-Limited", "1"),
 			Refused: way("Authorization", "Bearer nobody"), Large: way("X-Answer", "large"),
@@ -172,6 +178,6 @@ func everything(t *testing.T, profile Profile, clock *clockwork, protect func(ht
 		},
 		Effects:   s.count,
 		Advance:   clock.advance,
-		Transport: serve(t, door(protect(s))),
+		Transport: serve(t, build(s)),
 	}
 }

@@ -18,14 +18,14 @@ type operation struct {
 	body   []byte
 	keys   []string // the lines of the key header; nil: it is not there
 	notes  []string // what is special about it
-	plain  bool     // nothing asked for but the operation itself
+	way    *Way     // by which the endpoint is made to do more than the operation
 }
 
 // operation is a fresh one: a key and a body that were never sent.
 func (p *probe) operation() operation {
 	p.run.n++
 	op := operation{
-		method: p.target.Method, url: p.target.URL, header: p.target.Header, body: body(p.target.Body, p.run.n), plain: true,
+		method: p.target.Method, url: p.target.URL, header: p.target.Header, body: body(p.target.Body, p.run.n),
 	}
 	return op.fresh(p)
 }
@@ -59,6 +59,7 @@ func (op operation) other(p *probe) operation {
 		p.run.n++
 		op.body = body(p.target.Body, p.run.n)
 	}
+	op.body, _ = op.way.apply(op.body) // validate has seen that it can be
 	return op.noted("another body")
 }
 
@@ -89,17 +90,16 @@ func (op operation) by(method string) operation {
 	return op.noted("by " + method)
 }
 
-// made is op changed by a way. Target.validate has seen that it can be. A nil way changes nothing.
+// made is op changed by a way, which Target.validate has seen to be possible. A
+// nil way changes nothing.
 func (op operation) made(w *Way, how string) operation {
 	if w == nil {
 		return op
 	}
 	op = op.as(w.Header, how)
 	op.url = withQuery(op.url, w.Query)
-	if text, err := w.apply(op.body); err == nil {
-		op.body = text
-	}
-	op.plain = false
+	op.body, _ = w.apply(op.body)
+	op.way = w
 	return op
 }
 
@@ -147,7 +147,7 @@ func (p *probe) letter(keys []string) string {
 		bare := strings.Trim(key, `"`)
 		switch {
 		case p.letters[bare] == "":
-			shown = append(shown, `of its own`)
+			shown = append(shown, "not of the usual form")
 		case bare != key:
 			shown = append(shown, `"`+p.letters[bare]+`"`)
 		default:

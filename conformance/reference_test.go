@@ -14,7 +14,7 @@ import (
 func protected(t *testing.T, clock *clockwork, opts ...idempotency.Option) func(http.Handler) http.Handler {
 	store := idempotency.NewMemoryStore(idempotency.WithClock(clock.now))
 	t.Cleanup(store.Close)
-	return idempotency.Middleware(store, caller, opts...)
+	return idempotency.Middleware(store, tenant, opts...)
 }
 
 // asStripe answers 400 where the middleware answers 422, and passes a request
@@ -49,7 +49,10 @@ func TestTheReferenceMiddlewareKeepsEveryProfile(t *testing.T) {
 		t.Run(string(profile), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				clock := &clockwork{}
-				report, err := Run(t.Context(), everything(t, profile, clock, protect(t, clock)))
+				layer := protect(t, clock)
+				report, err := Run(t.Context(), everything(t, profile, clock, func(shop http.Handler) http.Handler {
+					return guard(limiter(layer(shop)))
+				}))
 				require.NoError(t, err)
 				for _, res := range report.Results {
 					require.Equal(t, Pass, res.Outcome, "%s: %s", res.ID, res.text())

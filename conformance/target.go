@@ -165,12 +165,12 @@ func (t *Target) validate() error {
 }
 
 func (t *Target) validateWays() error {
+	bodies := []string{t.Body, or(t.OtherBody, t.Body)}
 	for name, way := range t.Ways.all() {
-		if way == nil || len(way.Body) == 0 {
-			continue
-		}
-		if _, err := way.apply(body(t.Body, 1)); err != nil {
-			return wrong("Ways."+name, "members for the body", "a Body that is a JSON object")
+		for _, text := range bodies {
+			if _, err := way.apply(body(text, 1)); err != nil {
+				return wrong("Ways."+name, "members for the body", "a body that is a JSON object")
+			}
 		}
 	}
 	return nil

@@ -16,19 +16,26 @@ func Test(t *testing.T, target Target) {
 		if also != nil {
 			also(res)
 		}
-		t.Run(res.ID, func(t *testing.T) {
-			switch {
-			case res.Outcome == Skip:
-				t.Skip(res.Why)
-			case res.Outcome == Fail && res.Level == Must:
-				t.Error(res.text())
-			case res.Outcome == Fail:
-				t.Log(res.text())
-			}
-		})
+		t.Run(res.ID, func(t *testing.T) { res.tell(t) })
 	}
 	if _, err := Run(t.Context(), target); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tell passes the result on to its subtest.
+func (r Result) tell(t interface {
+	Skip(...any)
+	Error(...any)
+	Log(...any)
+}) {
+	switch {
+	case r.Outcome == Skip:
+		t.Skip(r.Why)
+	case r.Outcome == Fail && r.Level == Must:
+		t.Error(r.text())
+	case r.Outcome == Fail:
+		t.Log(r.text())
 	}
 }
 

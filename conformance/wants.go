@@ -9,13 +9,30 @@ import (
 	"github.com/saferetry/saferetry/internal/answer"
 )
 
-// wantReplay wants a to be the first answer again.
+// wantReplay wants a to be the first answer again, in all that matters.
 func (p *probe) wantReplay(first, a *reply) {
 	for _, d := range answer.Compare(first.Answer, a.Answer, p.target.Compare...) {
 		if d.Counts {
 			p.fail("%s: the first answer has %s, this one has %s", d.Field, shown(d.First), shown(d.Other))
 		}
 	}
+	p.wantTold(a)
+}
+
+// wantSame wants a to have what the first answer has for a body, with a status
+// of the same kind.
+func (p *probe) wantSame(first, a *reply) {
+	if first.Status/100 != a.Status/100 {
+		p.fail("answered %d: want the first answer, %d", a.Status, first.Status)
+	}
+	for _, d := range answer.Compare(answer.Answer{Body: first.Body}, answer.Answer{Body: a.Body}) {
+		p.fail("%s: the first answer has %s, this one has %s", d.Field, shown(d.First), shown(d.Other))
+	}
+	p.wantTold(a)
+}
+
+// wantTold skips where a replay can't be told from a second operation.
+func (p *probe) wantTold(a *reply) {
 	if p.run.alike && !a.Replayed(p.target.ReplayHeader) && !p.counts() {
 		p.skip("answers to two operations are the same, and it is not marked: a replay can't be told from a second effect")
 	}
