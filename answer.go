@@ -65,18 +65,21 @@ func (x *exchange) discard(resp *http.Response) {
 	if body == http.NoBody {
 		return
 	}
-	if resp.ContentLength > drainBytes {
-		body.Close()
-		return
-	}
-	timer := time.AfterFunc(drainTime, func() {
+	// The cancel comes first: with HTTP/2, Close waits for the request's body to
+	// be closed and its last Read to return, unless the request is cancelled.
+	drop := func() {
 		x.cancel()
 		body.Close()
-	})
+	}
+	if resp.ContentLength > drainBytes {
+		drop()
+		return
+	}
+	timer := time.AfterFunc(drainTime, drop)
 	if _, err := io.CopyN(io.Discard, body, drainBytes); err == nil {
 		body.Read(nil) // sees the end of a chunked body without taking another byte
 	}
 	if timer.Stop() {
-		body.Close()
+		drop()
 	}
 }

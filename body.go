@@ -46,7 +46,11 @@ func (r *rewindable) open(n int64) (io.ReadCloser, error) {
 	if n == 1 {
 		return r.Body, nil
 	}
-	return r.GetBody()
+	body, err := r.GetBody()
+	if err != nil {
+		return nil, &callerError{"GetBody", err}
+	}
+	return body, nil
 }
 
 func (r *rewindable) replayable() bool { return true }
@@ -124,8 +128,10 @@ type remembered struct {
 	// attempt can only take the turn from one that has not.
 	turn atomic.Int64
 
-	mu   sync.Mutex // held while reading from the caller's body
-	from io.Reader
+	reading sync.Mutex // held while reading from the caller's body, however long that takes
+	from    io.Reader
+
+	mu   sync.Mutex
 	kept []byte
 	err  error // what the caller's body ended with, io.EOF included
 }
@@ -150,7 +156,10 @@ func (r *remembered) replayable() bool { return r.turn.Load() >= 0 }
 // keep remembers what the attempt with that turn read. Bytes that an attempt
 // already given up was still reading are kept past the limit: they are missing
 // from the next one's otherwise.
-func (r *remembered) keep(turn int64, p []byte) {
+func (r *remembered) keep(turn int64, p []byte, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
 	if len(p) == 0 || r.turn.Load() < 0 {
 		return
 	}
@@ -172,6 +181,25 @@ type recollection struct {
 }
 
 func (c *recollection) Read(p []byte) (int, error) {
+	if n, err := c.recall(p); n > 0 || err != nil {
+		return n, err
+	}
+	r := c.of
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	// An attempt that was given up may just have read on.
+	if n, err := c.recall(p); n > 0 || err != nil {
+		return n, err
+	}
+	n, err := r.from.Read(p)
+	c.offset += n
+	r.keep(c.turn, p[:n], err)
+	return n, err
+}
+
+// recall reads what was remembered; nothing and no error means that the
+// caller's body has to be asked for more.
+func (c *recollection) recall(p []byte) (int, error) {
 	r := c.of
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,14 +211,7 @@ func (c *recollection) Read(p []byte) (int, error) {
 		c.offset += n
 		return n, nil
 	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	n, err := r.from.Read(p)
-	c.offset += n
-	r.keep(c.turn, p[:n])
-	r.err = err
-	return n, err
+	return 0, r.err
 }
 
 func (c *recollection) Close() error {
@@ -199,8 +220,9 @@ func (c *recollection) Close() error {
 }
 
 // attemptBody is the body as one attempt sends it. It can be closed any number
-// of times, at any moment, and what is read after that fails: an attempt that
-// was given up must not send a short body that looks whole.
+// of times, at any moment, and what is read after that fails, even where the
+// reader takes being closed for its end: an attempt that was given up must not
+// send a short body that looks whole.
 type attemptBody struct {
 	from   io.ReadCloser
 	closed atomic.Bool
@@ -212,7 +234,10 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 		return 0, errGivenUp
 	}
 	n, err := b.from.Read(p)
-	if err != nil && err != io.EOF && !b.closed.Load() {
+	switch {
+	case b.closed.Load():
+		return n, errGivenUp
+	case err != nil && err != io.EOF:
 		b.failed.CompareAndSwap(nil, &callerError{"request body", err})
 	}
 	return n, err

@@ -43,12 +43,13 @@ type Classifier func(Attempt) Decision
 // answer to HTTPS, a request that net/http refuses to send, a cancellation.
 //
 // It is called with attempts that a Transport made, but an Attempt made by hand
-// will do. Of a 409 it may read the beginning of the body, which it puts back.
+// will do; one that has neither answer nor error is not retried. Of a 409 it may
+// read the beginning of the body, which it puts back.
 func DefaultClassifier(a Attempt) Decision {
-	if a.Err != nil || a.Response == nil {
+	if a.Err != nil {
 		return retryIf(!isPermanent(a))
 	}
-	if isReplay(a.Response.Header) {
+	if a.Response == nil || isReplay(a.Response.Header) {
 		return Stop
 	}
 	switch wish := shouldRetry(a.Response.Header); wish {
@@ -78,7 +79,7 @@ func isPermanent(a Attempt) bool {
 		op := operationFor(a.Request)
 		return op == nil || op.ctx.Err() != nil
 	}
-	return a.Err != nil && (isCertificateRefusal(a.Err) || errors.Is(a.Err, http.ErrSchemeMismatch) || isMalformed(a.Request, a.Err))
+	return isCertificateRefusal(a.Err) || errors.Is(a.Err, http.ErrSchemeMismatch) || isMalformed(a.Request, a.Err)
 }
 
 // replayMarkers are the headers by which servers mark a stored answer.

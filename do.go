@@ -3,7 +3,6 @@ package saferetry
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -19,7 +18,7 @@ import (
 // their type, and errors with an HTTPStatusCode() int or StatusCode() int of
 // 408, 429 or 5xx. Any other error may be the caller's own mistake and stops it,
 // as backoff.Permanent and the [*Error] of an operation within do. A classifier
-// given by [WithClassifier] decides instead.
+// given by [WithClassifier] decides on errors instead; a success is final.
 //
 // The context of a call is cancelled when the call fails, or takes longer than
 // the attempt timeout. After a success it lives as long as the result uses it.
@@ -62,7 +61,6 @@ type callOperation[T any] struct {
 	operation
 	call    func(ctx context.Context, key string) (T, error)
 	current *callContext
-	cancel  context.CancelFunc
 	result  T
 }
 
@@ -93,44 +91,23 @@ func (op *callOperation[T]) begin() error {
 	return nil
 }
 
-// callContext is the context of one call.
-type callContext struct {
-	context.Context
-	op *operation
-}
-
-// Value answers for the operation and its key.
-func (c *callContext) Value(key any) any {
-	switch key {
-	case operationKey{}:
-		return c.op
-	case keyContext{}:
-		return c.op.key
-	}
-	return c.Context.Value(key)
-}
-
 func (op *callOperation[T]) prepare(int) error {
-	ctx, cancel := context.WithCancel(op.ctx)
-	op.current, op.cancel = &callContext{ctx, &op.operation}, cancel
+	op.current = newCallContext(&op.operation)
 	return nil
 }
 
 func (op *callOperation[T]) send() (Attempt, Outcome) {
 	var timer *time.Timer
 	if timeout := op.cfg.attemptTimeout; timeout > 0 {
-		timer = time.AfterFunc(timeout, op.cancel)
+		timer = time.AfterFunc(timeout, op.current.cancel)
 	}
 	result, err := op.call(op.current, op.key)
 	timedOut := timer != nil && !timer.Stop()
 	if err == nil {
 		op.result = result
-		// Cancelling now would cut off a body that the result still reads, never
-		// cancelling would leave every call's context with a long-lived parent.
-		runtime.AddCleanup(op.current, func(cancel context.CancelFunc) { cancel() }, op.cancel)
 		return Attempt{}, Performed
 	}
-	op.cancel()
+	op.current.cancel()
 	switch {
 	case op.ctx.Err() != nil:
 		return Attempt{Err: interruption(op.ctx, err)}, verdictOn(err)
@@ -142,7 +119,7 @@ func (op *callOperation[T]) send() (Attempt, Outcome) {
 
 func (op *callOperation[T]) judge(a Attempt) (Decision, floor) {
 	decision, least := judgeCall(a.Err)
-	if op.cfg.classify != nil {
+	if a.Err != nil && op.cfg.classify != nil {
 		decision = op.cfg.classify(a)
 	}
 	return decision, least

@@ -90,39 +90,64 @@ func schemeMismatch(err error) error {
 	return err
 }
 
+// isTimeout asks every error in the chain: a *url.Error or *net.OpError looks no
+// further than the error it holds, and says no where that is a wrapper.
 func isTimeout(err error) bool {
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
+	var t interface {
+		error
+		Timeout() bool
+	}
+	for errors.As(err, &t) {
+		if t.Timeout() {
+			return true
+		}
+		err = errors.Unwrap(t)
+	}
+	return false
 }
 
 // isCertificateRefusal is true when either side refused the other's
 // certificate: the next attempt would bring the same one.
 func isCertificateRefusal(err error) bool {
+	return isServerCertificateRefusal(err) || isClientCertificateRefusal(err)
+}
+
+func isServerCertificateRefusal(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
 		authority    x509.UnknownAuthorityError
 		hostname     x509.HostnameError
 		invalid      x509.CertificateInvalidError
-		alert        tls.AlertError
 	)
-	if errors.As(err, &alert) {
-		return alertsOnCertificates[alert]
-	}
 	return errors.As(err, &verification) || errors.As(err, &authority) ||
 		errors.As(err, &hostname) || errors.As(err, &invalid)
 }
 
-// alertsOnCertificates are the TLS alerts (RFC 8446, section 6.2) by which a
-// server refuses the client's certificate.
-var alertsOnCertificates = map[tls.AlertError]bool{
-	42:  true, // bad_certificate
-	43:  true, // unsupported_certificate
-	44:  true, // certificate_revoked
-	45:  true, // certificate_expired
-	46:  true, // certificate_unknown
-	48:  true, // unknown_ca
-	49:  true, // access_denied
-	116: true, // certificate_required
+// isClientCertificateRefusal looks for the server's alert. Over TCP crypto/tls
+// reports it in a *net.OpError, as a type that it does not export but that has
+// the text of the one it does.
+func isClientCertificateRefusal(err error) bool {
+	var op *net.OpError
+	remote := errors.As(err, &op) && op.Op == "remote error" && op.Err != nil
+	for _, alert := range certificateAlerts {
+		if errors.Is(err, alert) || remote && op.Err.Error() == alert.Error() {
+			return true
+		}
+	}
+	return false
+}
+
+// certificateAlerts are the TLS alerts (RFC 8446, section 6.2) by which a server
+// refuses the client's certificate, or the lack of one.
+var certificateAlerts = [...]tls.AlertError{
+	42,  // bad_certificate
+	43,  // unsupported_certificate
+	44,  // certificate_revoked
+	45,  // certificate_expired
+	46,  // certificate_unknown
+	48,  // unknown_ca
+	49,  // access_denied
+	116, // certificate_required
 }
 
 // isConnectFailure is true for errors that only occur before there is a
@@ -137,7 +162,7 @@ func isConnectFailure(err error) bool {
 		return true
 	}
 	return errors.As(err, &dns) || errors.As(err, &record) || errors.Is(err, syscall.ECONNREFUSED) ||
-		errors.Is(err, http.ErrSchemeMismatch) || isCertificateRefusal(err) && !errors.As(err, new(tls.AlertError))
+		errors.Is(err, http.ErrSchemeMismatch) || isServerCertificateRefusal(err)
 }
 
 // isConnectionError is true for errors of a connection, by type: one that could

@@ -191,6 +191,16 @@ func (c *wireConn) reset() {
 	conn.Close()
 }
 
+// buffered is the connection for what needs a net.Conn to read from.
+func (c *wireConn) buffered() bufferedConn { return bufferedConn{c.Conn, c.in} }
+
+type bufferedConn struct {
+	net.Conn
+	in io.Reader
+}
+
+func (c bufferedConn) Read(p []byte) (int, error) { return c.in.Read(p) }
+
 // The steps that tests have in common.
 
 // answering reads the request and answers it with status, header lines and a
@@ -254,17 +264,18 @@ func ownTransport(t testing.TB) *http.Transport {
 // the bubble ends makes it fail.
 func bubbleTransport(t *testing.T, handler http.HandlerFunc) *http.Transport {
 	listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	server := &http.Server{Handler: handler}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(listener)
-	}()
+	var running sync.WaitGroup
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Done()
+		handler(w, r)
+	})}
+	running.Go(func() { _ = server.Serve(listener) })
 	transport := &http.Transport{DialContext: listener.dial}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		server.Close()
-		<-served
+		running.Wait()
 	})
 	return transport
 }

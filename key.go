@@ -105,7 +105,7 @@ func (op *httpOperation) findKey(above *operation) error {
 	if redirected != "" {
 		return op.setKey(redirected)
 	}
-	if !slices.Contains(op.cfg.keyedMethods, req.Method) {
+	if !slices.Contains(op.cfg.keyedMethods, method(req)) {
 		return nil
 	}
 	key, err := op.cfg.newKey(req)

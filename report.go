@@ -121,8 +121,11 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Timeout reports whether the operation ended because time ran out: an
-// attempt's, or the caller's.
-func (e *Error) Timeout() bool { return e.Report.Reason == Deadline || isTimeout(e.Err) }
+// attempt's, or the caller's. An operation that was cancelled after an attempt
+// timed out did not end for that.
+func (e *Error) Timeout() bool {
+	return e.Report.Reason == Deadline || e.Report.Reason != Canceled && isTimeout(e.Err)
+}
 
 // tally is what the verdicts on an operation's attempts add up to. The zero
 // tally is that of no attempt.

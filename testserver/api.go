@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/saferetry/saferetry/idempotency"
 )
 
 // An api is the service behind the middleware: it charges customers.
@@ -23,11 +25,12 @@ func (a *api) handler() http.Handler {
 	mux.HandleFunc("GET /v1/charges/{id}", a.show)
 	mux.HandleFunc("PATCH /v1/charges/{id}", a.change)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !sleep(r.Context(), a.latency) {
-			serverClosed.write(w, "the server was closed, or another request took over, before this one was handled")
-			return
+		switch ctx := r.Context(); {
+		case sleep(ctx, a.latency):
+			mux.ServeHTTP(w, r)
+		case context.Cause(ctx) != idempotency.ErrLost: // which the middleware answers
+			panic(http.ErrAbortHandler) // Close
 		}
-		mux.ServeHTTP(w, r)
 	})
 }
 

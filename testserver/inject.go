@@ -25,6 +25,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		own = []Fault{None()}
 	}
+	if r.Body == nil { // called directly, not by a server
+		r.Body = http.NoBody
+	}
 	arrival, fault := s.arrive(r, own)
 	if fault.kind == neverSaw {
 		reset(w)
