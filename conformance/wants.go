@@ -70,14 +70,14 @@ func (p *probe) wantRefused(first, a *reply) {
 
 // wantNothingOf wants none of what is the first answer's own to be in a.
 func (p *probe) wantNothingOf(first, a *reply) {
-	if location := first.Header.Get("Location"); location != "" && a.Header.Get("Location") == location {
-		p.fail("shows the first answer's Location")
-	}
-	if p.run.alike {
-		return
-	}
-	if len(first.Body) > 0 && bytes.Equal(first.Body, a.Body) {
+	location := first.Header.Get("Location")
+	switch {
+	case !p.run.alike && len(first.Body) > 0 && bytes.Equal(first.Body, a.Body):
 		p.fail("answered with the first answer's bytes")
+	case location != "" && a.Header.Get("Location") == location:
+		p.fail("shows the first answer's Location")
+	case p.run.alike:
+		return
 	}
 	for _, value := range answer.Values(first.Body, p.run.telling) {
 		if telling(value) && strings.Contains(string(a.Body), value) {
