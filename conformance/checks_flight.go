@@ -149,7 +149,7 @@ func (p *probe) overlap(first, second operation) (a, b *reply) {
 	a = p.land(first, f)
 	switch {
 	case b.err != nil:
-		p.fail("no answer: %v", b.err)
+		p.failWithout(b.err)
 	case tooFast:
 		p.skip("the first was answered before the second was sent: make it slower")
 	case !a.ok():
@@ -164,7 +164,7 @@ func (p *probe) crowd() {
 	replies := p.together(p.slow(), many)
 	for _, a := range replies {
 		if a.err != nil {
-			p.fail("no answer: %v", a.err)
+			p.failWithout(a.err)
 		}
 		if a.ok() && !a.Replayed(p.target.ReplayHeader) {
 			first = a

@@ -47,7 +47,7 @@ func (p *probe) send(op operation) *reply {
 	a := p.exchange(p.ctx, op, nil)
 	p.log(Exchange{p.words(op), p.cameAs(a)})
 	if a.err != nil {
-		p.fail("no answer: %v", a.err)
+		p.failWithout(a.err)
 	}
 	return a
 }
@@ -127,7 +127,7 @@ func (p *probe) land(op operation, f *flight) *reply {
 	<-f.ended // within Target.Timeout
 	p.log(Exchange{p.words(op) + ", begun first", p.cameAs(f.reply)})
 	if f.reply.err != nil {
-		p.fail("no answer: %v", f.reply.err)
+		p.failWithout(f.reply.err)
 	}
 	return f.reply
 }

@@ -34,6 +34,7 @@ func newProbe(ctx context.Context, r *run, c *check) *probe {
 type verdict struct {
 	outcome Outcome
 	why     string
+	cause   error // of a Fail: why there was no answer
 	err     error // ends the run
 }
 
@@ -61,11 +62,28 @@ func (p *probe) fail(format string, args ...any) {
 	panic(verdict{outcome: Fail, why: fmt.Sprintf(format, args...)})
 }
 
+// failWithout ends the check where an answer is missing.
+func (p *probe) failWithout(err error) {
+	panic(verdict{outcome: Fail, why: fmt.Sprintf("no answer: %v", err), cause: err})
+}
+
 func (p *probe) skip(format string, args ...any) {
 	panic(verdict{outcome: Skip, why: fmt.Sprintf(format, args...)})
 }
 
-// abort ends the run: what the user gave does not work.
+// call calls what the user gave. If it does not work, the run ends.
+func (p *probe) call(what string, f func(context.Context) error) {
+	ctx, cancel := context.WithTimeoutCause(p.ctx, p.target.Timeout, fmt.Errorf("not done within %s", p.target.Timeout))
+	defer cancel()
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.abort(what, err)
+	}
+}
+
 func (p *probe) abort(what string, err error) {
 	panic(verdict{err: fmt.Errorf("conformance: %s: %w", what, err)})
 }
@@ -92,22 +110,17 @@ func (p *probe) count() int {
 	if err := p.spend(&p.counted, p.check.counts); err != nil {
 		p.abort("Target.Effects", err)
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, p.target.Timeout)
-	defer cancel()
-	n, err := p.target.Effects(ctx)
-	if err != nil {
-		p.abort("Target.Effects", err)
-	}
+	var n int
+	p.call("Target.Effects", func(ctx context.Context) (err error) {
+		n, err = p.target.Effects(ctx)
+		return err
+	})
 	return n
 }
 
 // advance moves the endpoint's clock.
 func (p *probe) advance(d time.Duration) {
-	ctx, cancel := context.WithTimeout(p.ctx, p.target.Timeout)
-	defer cancel()
-	if err := p.target.Advance(ctx, d); err != nil {
-		p.abort("Target.Advance", err)
-	}
+	p.call("Target.Advance", func(ctx context.Context) error { return p.target.Advance(ctx, d) })
 	p.log(Exchange{"the clock moved by " + d.String(), "done"})
 }
 

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,10 +54,8 @@ func (t *Target) checks() []*check {
 }
 
 func (r *run) all(ctx context.Context) error {
-	if res, err := r.try(ctx, &preparation); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return err
-	} else if res.Outcome != Pass {
-		return fmt.Errorf("conformance: %s %s: %s", r.target.Method, shownURL(r.target.URL), res.Why)
 	}
 	for _, c := range r.target.checks() {
 		res, err := r.try(ctx, c)
@@ -71,11 +70,28 @@ func (r *run) all(ctx context.Context) error {
 	return nil
 }
 
+// prepare finds out whether the endpoint works at all.
+func (r *run) prepare(ctx context.Context) error {
+	p := newProbe(ctx, r, &preparation)
+	v := p.judge()
+	r.report.Requests += p.sent
+	at := fmt.Sprintf("conformance: %s %s: ", r.target.Method, shownURL(r.target.URL))
+	switch {
+	case v.err != nil:
+		return v.err
+	case v.cause != nil:
+		return fmt.Errorf("%sno answer: %w", at, v.cause)
+	case v.outcome != Pass:
+		return errors.New(at + v.why)
+	}
+	return nil
+}
+
 // try runs a check, or skips it.
 func (r *run) try(ctx context.Context, c *check) (Result, error) {
 	rule, _ := c.rule(r.target.Profile)
 	res := Result{
-		ID: c.id, About: c.about, Level: rule.level, Want: c.want, Source: rule.source, Outcome: Pass, Sent: []Exchange{},
+		ID: c.id, About: c.about, Level: rule.level, Want: c.want, Source: rule.source, Sent: []Exchange{},
 	}
 	if res.Why = c.skipped(r.target); res.Why != "" {
 		res.Outcome = Skip
@@ -86,12 +102,9 @@ func (r *run) try(ctx context.Context, c *check) (Result, error) {
 	v := p.judge()
 	res.Took = time.Since(start)
 	r.report.Requests += p.sent
-	if v.err != nil {
-		return res, v.err
-	}
 	res.Sent = append(res.Sent, p.exchanges...)
 	res.Outcome, res.Why = v.outcome, v.why
-	return res, nil
+	return res, v.err
 }
 
 // preparation finds out whether the endpoint accepts operations at all, whether

@@ -76,24 +76,20 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if *c.plan {
 		return printPlan(stdout, steps, *c.asJSON)
 	}
-	var junit *os.File
-	if *c.junit != "" { // before anything is sent
-		if junit, err = os.Create(*c.junit); err != nil {
-			return fail(stderr, "check", fmt.Errorf("flag -junit: %w", err))
-		}
-		defer junit.Close()
-	}
-	p := &checkPrinter{paint: paintFor(stdout), w: stdout, verbose: *c.verbose}
+	p := &checkPrinter{paint: paintFor(stdout), w: stdout, verbose: *c.verbose, target: target}
 	if !*c.asJSON {
-		p.begin(target)
 		target.Progress = p.result
 	}
+	junit, err := createJUnit(*c.junit) // before anything is sent
+	if err != nil {
+		return fail(stderr, "check", err)
+	}
 	report, err := conformance.Run(ctx, target)
-	if junit != nil && report.Results != nil {
-		err = errors.Join(err, report.WriteJUnit(junit))
+	if unwritten := junit.write(report); err == nil {
+		err = unwritten
 	}
 	switch {
-	case *c.asJSON:
+	case *c.asJSON && len(report.Results) > 0:
 		printReport(stdout, report)
 	case len(report.Results) > 0:
 		p.end(report)
@@ -102,6 +98,8 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "saferetry check: interrupted")
 		return interrupted
+	case err != nil && notReached(err):
+		return fail(stderr, "check", fmt.Errorf("%s: %s", hostOf(target.URL), explain(err)))
 	case err != nil:
 		return fail(stderr, "check", plainer(err))
 	case !report.OK():
@@ -110,9 +108,38 @@ func check(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return ok
 }
 
-// plainer is an error of package conformance without the package's name.
+// plainer is an error of package conformance as a user of the command knows it.
 func plainer(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "conformance: "))
+	text := strings.TrimPrefix(err.Error(), "conformance: ")
+	for _, field := range []string{"Target.Effects: ", "Target.Advance: "} {
+		text = strings.TrimPrefix(text, field)
+	}
+	return errors.New(text)
+}
+
+// A junitFile is where a report goes as JUnit XML; nil is nowhere.
+type junitFile struct{ *os.File }
+
+func createJUnit(name string) (*junitFile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("flag -junit: %w", err)
+	}
+	return &junitFile{f}, nil
+}
+
+// write writes the report. Of a run without results no file is left.
+func (j *junitFile) write(r conformance.Report) error {
+	switch {
+	case j == nil:
+		return nil
+	case len(r.Results) == 0:
+		return errors.Join(j.Close(), os.Remove(j.Name()))
+	}
+	return errors.Join(r.WriteJUnit(j), j.Close())
 }
 
 // target is what the flags say. Its errors name the flag.

@@ -14,17 +14,21 @@ type checkPrinter struct {
 	paint
 	w       io.Writer
 	verbose bool
+	target  conformance.Target
+	begun   bool
 }
 
-func (p *checkPrinter) begin(t conformance.Target) {
-	u, err := readURL("URL", t.URL)
-	if err != nil {
+func (p *checkPrinter) begin() {
+	u, err := readURL("URL", p.target.URL)
+	if err != nil || p.begun {
 		return // it was read before
 	}
-	fmt.Fprintf(p.w, "%s %s, profile %s\n\n", t.Method, shownURL(u), t.Profile)
+	p.begun = true
+	fmt.Fprintf(p.w, "%s %s, profile %s\n\n", p.target.Method, shownURL(u), p.target.Profile)
 }
 
 func (p *checkPrinter) result(r conformance.Result) {
+	p.begin()
 	outcome := map[conformance.Outcome]string{
 		conformance.Pass: p.green("pass"), conformance.Fail: p.red("FAIL"), conformance.Skip: p.yellow("skip"),
 	}[r.Outcome]

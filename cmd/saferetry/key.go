@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
 	sdk "github.com/saferetry/saferetry"
 )
@@ -36,7 +37,7 @@ func key(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		if len(rest) != 1 {
 			return fail(stderr, "key check", errors.New("want one KEY"))
 		}
-		if err := sdk.ValidateKey(rest[0]); err != nil {
+		if err := validKey(rest[0]); err != nil {
 			fmt.Fprintln(stdout, "not valid:", err)
 			return differs
 		}
@@ -45,4 +46,12 @@ func key(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, "key", errors.New("want new, derive NAMESPACE PART..., or check KEY"))
 	}
 	return ok
+}
+
+// validKey says what is wrong with a key, without the name of the package.
+func validKey(key string) error {
+	if err := sdk.ValidateKey(key); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "saferetry: "))
+	}
+	return nil
 }

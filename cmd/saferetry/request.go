@@ -163,6 +163,14 @@ func shownURL(u *url.URL) string {
 	return c.String()
 }
 
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 // shownText is the beginning of what may be an address, up to where it may have
 // a secret.
 func shownText(text string) string {

@@ -88,7 +88,7 @@ func (s *sending) setKey(flags *flag.FlagSet, key, derive string) error {
 	if !isFieldValue(s.key) {
 		return errors.New("flag -key: has characters that a header cannot have")
 	}
-	if err := sdk.ValidateKey(strings.Trim(s.key, `"`)); s.retry && err != nil {
+	if err := validKey(strings.Trim(s.key, `"`)); s.retry && err != nil {
 		return fmt.Errorf("flag -key: %w", err)
 	}
 	return nil
