@@ -1,8 +1,10 @@
 // Command saferetry has tools for clients and servers of APIs that are safe to
 // retry, in any language. "saferetry help" lists them.
 //
-// It exits with 0 if all went well, and with 2 after one line on standard error if
-// it was called wrongly or could not begin.
+// It exits with 0 if all went well, with 1 if what was looked at is not as it
+// should be (answers that differ, a rule that is broken), and with 2 after one line
+// on standard error if it was called wrongly or could not begin. Interrupted, send
+// and check exit with 130.
 package main
 
 import (
@@ -25,13 +27,18 @@ type command struct {
 
 // Exit codes.
 const (
-	ok      = 0
-	misused = 2
+	ok          = 0
+	differs     = 1
+	misused     = 2
+	interrupted = 130
 )
 
 // commands in the order they are listed.
 func commands() []command {
 	return []command{
+		{"send", "send one request under one key, and show in what the answers differ", send},
+		{"check", "check from outside whether an endpoint keeps the Idempotency-Key contract", check},
+		{"key", "make, derive and check keys", key},
 		{"serve", "run the reference server, which fails on command", serve},
 	}
 }

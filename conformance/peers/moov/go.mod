@@ -1,0 +1,12 @@
+module github.com/saferetry/saferetry/conformance/peers/moov
+
+go 1.25.0
+
+require (
+	github.com/moov-io/base v0.27.5
+	github.com/saferetry/saferetry v0.0.0
+)
+
+require github.com/google/uuid v1.6.0 // indirect
+
+replace github.com/saferetry/saferetry => ../../..
