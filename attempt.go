@@ -49,11 +49,10 @@ func (x *exchange) prepare() error {
 		cancel()
 		return err
 	}
-	if body != nil && body != http.NoBody {
+	x.req.Body = body
+	if body != nil && body != http.NoBody && !isInMemory(body) {
 		x.body.from = body
 		x.req.Body = &x.body
-	} else {
-		x.req.Body = body
 	}
 	return nil
 }
