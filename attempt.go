@@ -3,6 +3,7 @@ package saferetry
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,11 +50,10 @@ func (x *exchange) prepare() error {
 		cancel()
 		return err
 	}
-	if body != nil && body != http.NoBody {
+	x.req.Body = body
+	if body != nil && body != http.NoBody && !isInMemory(body) {
 		x.body.from = body
 		x.req.Body = &x.body
-	} else {
-		x.req.Body = body
 	}
 	return nil
 }
@@ -66,29 +66,20 @@ func (op *httpOperation) header(n int) http.Header {
 	if n == 1 && op.keyValue == "" && op.cfg.attemptHeader == "" && op.req.Header != nil {
 		return op.req.Header
 	}
-	h := op.req.Header.Clone()
-	if h == nil {
-		h = make(http.Header)
+	replaced := op.ownKey && op.keyValue != ""
+	h := make(http.Header, len(op.req.Header)+1)
+	for field, values := range op.req.Header {
+		if !replaced || !strings.EqualFold(field, op.cfg.keyHeader) {
+			h[field] = slices.Clip(values) // so that what a base transport adds is not the caller's
+		}
 	}
 	if op.keyValue != "" {
-		if op.ownKey {
-			deleteField(h, op.cfg.keyHeader)
-		}
 		h[op.cfg.keyHeader] = []string{op.keyValue}
 	}
 	if name := op.cfg.attemptHeader; name != "" {
 		h[name] = []string{strconv.Itoa(n)}
 	}
 	return h
-}
-
-// deleteField deletes the field name however it is spelled.
-func deleteField(h http.Header, name string) {
-	for field := range h {
-		if strings.EqualFold(field, name) {
-			delete(h, field)
-		}
-	}
 }
 
 // send sends the request. Exactly one of what it returns is not nil; with a

@@ -1,9 +1,12 @@
 package saferetry
 
 import (
+	"bytes"
 	"io"
 	"math"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -217,6 +220,24 @@ func (c *recollection) recall(p []byte) (int, error) {
 func (c *recollection) Close() error {
 	c.of.release()
 	return nil
+}
+
+// nopCloser is the type of what http.NewRequest makes of a reader that lies in memory.
+var nopCloser = reflect.TypeOf(io.NopCloser(new(bytes.Reader)))
+
+// isInMemory is true for the bodies that http.NewRequest makes of bytes and
+// strings. They need no attemptBody: reading them cannot fail, and closing them
+// does nothing. net/http knows them when it sees them, and sends them in one
+// packet with the header.
+func isInMemory(body io.ReadCloser) bool {
+	if reflect.TypeOf(body) != nopCloser {
+		return false
+	}
+	switch reflect.ValueOf(body).Field(0).Interface().(type) {
+	case *bytes.Reader, *bytes.Buffer, *strings.Reader:
+		return true
+	}
+	return false
 }
 
 // attemptBody is the body as one attempt sends it. It can be closed any number

@@ -1,14 +1,18 @@
 package saferetry_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -301,5 +305,45 @@ func TestEmptyBodyIsNeverChunked(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// countedWrites is a connection that counts the writes to it.
+type countedWrites struct {
+	net.Conn
+	made *atomic.Int32
+}
+
+func (c countedWrites) Write(p []byte) (int, error) {
+	c.made.Add(1)
+	return c.Conn.Write(p)
+}
+
+// net/http sends the header ahead of a body that it does not know, since that
+// might take its time: twice the packets for every small POST.
+func TestBodyFromMemoryLeavesInOnePacketWithItsHeader(t *testing.T) {
+	for name, body := range map[string]io.Reader{
+		"bytes.Reader":   bytes.NewReader([]byte("charge")),
+		"bytes.Buffer":   bytes.NewBufferString("charge"),
+		"strings.Reader": strings.NewReader("charge"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newWireServer(t, answering(503, "busy"), answering(201, ""))
+			var writes atomic.Int32
+			base := ownTransport(t)
+			base.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				return countedWrites{conn, &writes}, err
+			}
+			resp, err := saferetry.NewClient(&http.Client{Transport: base}, atOnce()...).Post(server.url, "", body)
+			require.NoError(t, err)
+			resp.Body.Close()
+
+			assert.Equal(t, 2, reportOf(t, resp, err).Attempts)
+			assert.EqualValues(t, 2, writes.Load())
+			for _, r := range server.seen() {
+				assert.Equal(t, "charge", string(r.body))
+			}
+		})
 	}
 }

@@ -49,17 +49,19 @@ func DefaultClassifier(a Attempt) Decision {
 	if a.Err != nil {
 		return retryIf(!isPermanent(a))
 	}
-	if a.Response == nil || isReplay(a.Response.Header) {
+	if a.Response == nil {
 		return Stop
 	}
-	switch wish := shouldRetry(a.Response.Header); wish {
-	case "true", "false":
-		return retryIf(wish == "true")
-	}
-	if a.Response.StatusCode == http.StatusConflict {
+	h, status := a.Response.Header, a.Response.StatusCode
+	wish := shouldRetry(h)
+	inQuestion := wish == "true" || status == http.StatusConflict || isRetryableStatus(status)
+	switch {
+	case wish == "false", !inQuestion, isReplay(h):
+		return Stop
+	case wish != "true" && status == http.StatusConflict:
 		return retryIf(isInProgress(a))
 	}
-	return retryIf(isRetryableStatus(a.Response.StatusCode))
+	return Retry
 }
 
 func isRetryableStatus(status int) bool {
