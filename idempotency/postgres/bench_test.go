@@ -18,24 +18,22 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-const insertCharge = "INSERT INTO charges (amount) VALUES ($1)"
-
 // BenchmarkBesideBare measures the throughput of an API whose handler does one INSERT, bare, in a transaction of its own,
 // and behind the middleware. The two take turns, so that whatever else the machine does is shared.
 func BenchmarkBesideBare(b *testing.B) {
-	pool := benchPool(b)
+	pool := newPool(b, newSchema(b), func(c *pgxpool.Config) { c.MaxConns = benchClients })
 	bare := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := pgx.BeginFunc(r.Context(), pool, func(tx pgx.Tx) error {
-			_, err := tx.Exec(r.Context(), insertCharge, 2500)
+			_, err := tx.Exec(r.Context(), "INSERT INTO charges (amount) VALUES ($1)", 2500)
 			return err
 		})
-		answerCharge(w, err)
+		answer(w, err)
 	})
 	store := openStore(b, pool)
 	kept := idempotency.Middleware(store, tenant)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tx, _ := postgres.Tx(r.Context())
-		_, err := tx.Exec(r.Context(), insertCharge, 2500)
-		answerCharge(w, err)
+		_, err := tx.Exec(r.Context(), "INSERT INTO charges (amount) VALUES ($1)", 2500)
+		answer(w, err)
 	}))
 	servers := []*httptest.Server{httptest.NewServer(bare), httptest.NewServer(kept)}
 	var spent [2]time.Duration
@@ -43,7 +41,7 @@ func BenchmarkBesideBare(b *testing.B) {
 	for left := b.N; left > 0; left -= turn {
 		for i, srv := range servers {
 			start := time.Now()
-			post(b, srv, min(turn, left))
+			postMany(b, srv, min(turn, left))
 			spent[i] += time.Since(start)
 		}
 	}
@@ -57,8 +55,8 @@ func BenchmarkBesideBare(b *testing.B) {
 
 const benchClients = 16
 
-// post sends srv n requests, benchClients at a time, each under a key of its own.
-func post(b *testing.B, srv *httptest.Server, n int) {
+// postMany sends srv n requests, benchClients at a time, each under a key of its own.
+func postMany(b *testing.B, srv *httptest.Server, n int) {
 	client := srv.Client()
 	client.Transport.(*http.Transport).MaxIdleConnsPerHost = benchClients
 	var clients sync.WaitGroup
@@ -80,20 +78,4 @@ func post(b *testing.B, srv *httptest.Server, n int) {
 		})
 	}
 	clients.Wait()
-}
-
-func benchPool(b *testing.B) *pgxpool.Pool {
-	pool := newPool(b, newSchema(b), func(c *pgxpool.Config) { c.MaxConns = 16 })
-	execute(b, pool, "CREATE TABLE charges (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount bigint NOT NULL)")
-	return pool
-}
-
-func answerCharge(w http.ResponseWriter, err error) {
-	if err != nil {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Location", "/charges/1")
-	w.WriteHeader(http.StatusCreated)
-	w.Write([]byte(`{"id":1,"amount":2500}`))
 }

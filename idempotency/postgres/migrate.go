@@ -66,26 +66,33 @@ func (s *Store) migrate(ctx context.Context) error {
 	})
 }
 
+// tableSQL reads the catalogue, and not by to_regclass: that may answer from a cache which does not yet know what another
+// transaction committed while this one waited for it.
+const tableSQL = `
+SELECT EXISTS (
+	SELECT FROM pg_class JOIN pg_namespace AS n ON n.oid = relnamespace
+	WHERE relname = $1 AND CASE WHEN $2 = '' THEN nspname = ANY (current_schemas(false)) ELSE nspname = $2 END
+)`
+
 // version returns the version that the tables have; 0 if there are none.
 func (s *Store) version(ctx context.Context, tx pgx.Tx) (version int, err error) {
 	var exists bool
-	table := s.name("_version")
-	if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", table).Scan(&exists); err != nil || !exists {
+	if err := tx.QueryRow(ctx, tableSQL, s.table+"_version", s.schema).Scan(&exists); err != nil || !exists {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+table).Scan(&version)
+	err = tx.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+s.name("_version")).Scan(&version)
 	return version, err
 }
 
-// lock waits for any other Migrate of the same tables. In the rest of the transaction the schema is the first of the
+// lock waits for any other Migrate of the same schema. In the rest of the transaction the schema is the first of the
 // search_path.
 func (s *Store) lock(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "saferetry "+s.name(""))
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", "saferetry "+s.schema)
 	if err != nil || s.schema == "" {
 		return err
 	}
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", quoted(s.schema)).Scan(&exists); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", s.schema).Scan(&exists); err != nil {
 		return err
 	}
 	if !exists { // IF NOT EXISTS asks for the right to create one, also where there is one
