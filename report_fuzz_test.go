@@ -116,6 +116,8 @@ func on(connections int, then coming) coming {
 // be, whether there is a key, and a budget; the others are happenings.
 func FuzzReport(f *testing.F) {
 	for i := range happenings {
+		f.Add([]byte{keyed, byte(i)})
+		f.Add([]byte{0, byte(i)})
 		f.Add([]byte{5 | keyed, byte(i)})
 		f.Add([]byte{5, 9, byte(i)})
 		f.Add([]byte{3 | keyed | budgeted, 17, byte(i), 19})
