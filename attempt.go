@@ -2,6 +2,7 @@ package saferetry
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -58,26 +59,33 @@ func (x *exchange) prepare() error {
 	return nil
 }
 
-// header is that of the n-th attempt: the caller's own where nothing has to be
-// added to it. Later attempts get a copy in any case: a base transport that
-// writes to the header of its request, against its contract, does so once per
-// attempt.
+// header is that of the n-th attempt. The attempts share one, the caller's own
+// where nothing has to be added to it; only their numbers part them.
 func (op *httpOperation) header(n int) http.Header {
-	if n == 1 && op.keyValue == "" && op.cfg.attemptHeader == "" && op.req.Header != nil {
+	if op.shared == nil {
+		op.shared = op.newHeader()
+	}
+	name := op.cfg.attemptHeader
+	if name == "" {
+		return op.shared
+	}
+	h := maps.Clone(op.shared)
+	h[name] = []string{strconv.Itoa(n)}
+	return h
+}
+
+func (op *httpOperation) newHeader() http.Header {
+	if op.keyValue == "" && op.req.Header != nil {
 		return op.req.Header
 	}
-	replaced := op.ownKey && op.keyValue != ""
 	h := make(http.Header, len(op.req.Header)+1)
 	for field, values := range op.req.Header {
-		if !replaced || !strings.EqualFold(field, op.cfg.keyHeader) {
+		if !op.ownKey || !strings.EqualFold(field, op.cfg.keyHeader) {
 			h[field] = slices.Clip(values) // so that what a base transport adds is not the caller's
 		}
 	}
 	if op.keyValue != "" {
 		h[op.cfg.keyHeader] = []string{op.keyValue}
-	}
-	if name := op.cfg.attemptHeader; name != "" {
-		h[name] = []string{strconv.Itoa(n)}
 	}
 	return h
 }

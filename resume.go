@@ -138,7 +138,7 @@ func (r *resumption) fork() *httpOperation {
 	}
 	first := r.answer.of.op
 	op := &httpOperation{operation: r.op.operation, base: first.base, ownKey: first.ownKey,
-		keyValue: first.keyValue, source: first.source, current: r.op.current}
+		keyValue: first.keyValue, shared: first.shared, source: first.source, current: r.op.current}
 	op.handed = nil
 	op.released.Store(true) // that is for first to do
 	op.failed = append([]Attempt(nil), r.op.failed...)

@@ -196,6 +196,9 @@ func (op *operation) repeat(s sender, a Attempt, wait time.Duration) error {
 		op.reason = NotReplayable
 		return err
 	}
+	if op.failed == nil {
+		op.failed = make([]Attempt, 0, min(op.cfg.maxAttempts-1, 3))
+	}
 	op.failed = append(op.failed, a)
 	return nil
 }
@@ -206,6 +209,7 @@ type httpOperation struct {
 	base     http.RoundTripper
 	ownKey   bool        // the caller's header has a field for the key
 	keyValue string      // of that field on the wire; "" leaves the header as it is
+	shared   http.Header // of all attempts
 	source   bodySource  // nil without a body
 	released atomic.Bool // source is
 	current  *exchange
