@@ -18,7 +18,7 @@ const (
 	longestAnswer = 16 << 20
 	// settle is how long a request that has been written is given to reach the
 	// handler, before another is to find it there.
-	settle = 100 * time.Millisecond
+	settle = 50 * time.Millisecond
 )
 
 // A reply is an answer, or the lack of one.
@@ -106,7 +106,7 @@ func (p *probe) begin(ctx context.Context, op operation) *flight {
 	select {
 	case <-written:
 	case <-f.ended:
-	case <-time.After(settle * 10): // a Transport that does not tell
+	case <-time.After(settle * 20): // a Transport that does not tell
 	}
 	p.pause(settle)
 	return f

@@ -339,6 +339,18 @@ func TestABrokenRuleFailsTheChecksThatBelongToIt(t *testing.T) {
 	}
 }
 
+func TestEveryCheckFindsAFlaw(t *testing.T) {
+	found := make(map[string]bool)
+	for _, b := range broken {
+		for _, id := range b.fail {
+			found[id] = true
+		}
+	}
+	for _, c := range catalog {
+		require.True(t, found[c.id], c.id)
+	}
+}
+
 // explain is what failed or was skipped, and why.
 func explain(r Report) string {
 	var b strings.Builder

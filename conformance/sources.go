@@ -1,13 +1,13 @@
 package conformance
 
-// Where the rules come from. docs/conformance.md says of each when it was read,
+// Where the rules come from. docs/conformance.md says which versions were read,
 // and what could not be.
 const (
-	draft21 = "draft-ietf-httpapi-idempotency-key-header-07, section 2.1"
-	draft23 = "draft-ietf-httpapi-idempotency-key-header-07, section 2.3"
-	draft26 = "draft-ietf-httpapi-idempotency-key-header-07, section 2.6"
-	draft27 = "draft-ietf-httpapi-idempotency-key-header-07, section 2.7"
-	draft5  = "draft-ietf-httpapi-idempotency-key-header-07, section 5"
+	draft21 = "draft-ietf-httpapi-idempotency-key-header, section 2.1"
+	draft23 = "draft-ietf-httpapi-idempotency-key-header, section 2.3"
+	draft26 = "draft-ietf-httpapi-idempotency-key-header, section 2.6"
+	draft27 = "draft-ietf-httpapi-idempotency-key-header, section 2.7"
+	draft5  = "draft-ietf-httpapi-idempotency-key-header, section 5"
 
 	stripePage   = "Stripe API reference, Idempotent requests"
 	stripeErrors = "Stripe API reference, Errors (not verified)"

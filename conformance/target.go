@@ -18,7 +18,7 @@ type Profile string
 
 // The profiles. The zero Profile is Draft.
 const (
-	Draft  Profile = "draft"  // draft-ietf-httpapi-idempotency-key-header-07
+	Draft  Profile = "draft"  // draft-ietf-httpapi-idempotency-key-header
 	Stripe Profile = "stripe" // Stripe's API v1, as its page on idempotent requests has it
 	ACP    Profile = "acp"    // the Agentic Commerce Protocol, section 6 of its checkout RFC
 )

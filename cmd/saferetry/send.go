@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -169,6 +170,7 @@ func (s *sending) atOnce(ctx context.Context) []*result {
 		})
 	}
 	done.Wait()
+	slices.SortStableFunc(all, func(a, b *result) int { return b.performed() - a.performed() })
 	for i, res := range all {
 		if !s.retry { // whose attempts were shown under their numbers
 			res.N = i + 1

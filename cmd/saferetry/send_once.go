@@ -148,6 +148,15 @@ func (res *result) take(a answer.Answer) {
 	}
 }
 
+// performed is 1 for what looks like the operation's own answer, which the others
+// of those sent at once are compared with.
+func (res *result) performed() int {
+	if res.err == nil && !res.Replayed && res.Status/100 == 2 {
+		return 1
+	}
+	return 0
+}
+
 // compare says in what res is not as the first.
 func (res *result) compare(first *result) {
 	res.first = first

@@ -161,7 +161,9 @@ func flatten(path string, v any, into map[string]string) {
 		}
 	case string:
 		into[path] = strconv.Quote(v)
-	default:
+	case nil:
+		into[path] = "null"
+	default: // a bool or a number
 		into[path] = fmt.Sprint(v)
 	}
 }
