@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	maxFaults = flag.Int("faults", defaultFaults, "the length of the longest scripts, and the attempts an operation may make")
+	maxFaults = flag.Int("faults", 3, "the length of the longest scripts, and the attempts an operation may make")
 	oneCase   = flag.String("case", "", "try this one, as a failure prints it")
 )
 
