@@ -15,6 +15,7 @@ import (
 type network struct {
 	mu    sync.Mutex
 	down  bool
+	sent  int   // messages
 	next  fault // of the next message that a connection sends
 	conns map[*conn]bool
 }
@@ -26,12 +27,13 @@ const (
 	loseAnswer                   // it arrives, and is answered, and the answer does not arrive
 )
 
-// newNetwork returns a network and a pool across it, whose statements are each one message and one answer.
+// newNetwork returns a network and a pool across it, whose statements are each one message and one answer: nothing is
+// prepared before.
 func newNetwork(t testing.TB, schema string) (*network, *pgxpool.Pool) {
 	n := &network{conns: make(map[*conn]bool)}
 	pool := newPool(t, schema, func(c *pgxpool.Config) {
 		c.ConnConfig.DialFunc = n.dial
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing is prepared before
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	})
 	return n, pool
 }
@@ -70,10 +72,22 @@ func (n *network) fail(f fault) {
 	n.next = f
 }
 
+// trips returns how many messages f sends, each of which is answered before the next.
+func (n *network) trips(f func()) int {
+	n.mu.Lock()
+	before := n.sent
+	n.mu.Unlock()
+	f()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sent - before
+}
+
 // take returns the fault that is due, which is then none.
 func (n *network) take() fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.sent++
 	f := n.next
 	n.next = 0
 	return f

@@ -80,6 +80,20 @@ func TestDifferentKeysDoNotWaitForEachOther(t *testing.T) {
 	require.Equal(t, keys, completed)
 }
 
+func TestAnOperationTakesThreeRoundTrips(t *testing.T) {
+	network := &network{conns: make(map[*conn]bool)}
+	pool := newPool(t, newSchema(t), func(c *pgxpool.Config) { c.ConnConfig.DialFunc, c.MaxConns = network.dial, 1 })
+	store := openStore(t, pool)
+	writing := serve(t, store, insertCharge)
+	reading := serve(t, store, func(w http.ResponseWriter, r *http.Request) { answer(w, nil) })
+	post(t, writing, "prepares-statements")
+	post(t, writing, "prepares-statements")
+	post(t, reading, "prepares-some-more")
+	require.Equal(t, 3, network.trips(func() { require.Equal(t, created, post(t, writing, "k")) }))
+	require.Equal(t, 2, network.trips(func() { require.Equal(t, replayed, post(t, writing, "k")) }))
+	require.Equal(t, 2, network.trips(func() { require.Equal(t, created, post(t, reading, "without-transaction")) }))
+}
+
 func TestAPoolOfOneConnectionIsEnough(t *testing.T) {
 	schema := newSchema(t)
 	watcher := newPool(t, schema, nil)
