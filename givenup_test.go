@@ -13,11 +13,12 @@ import (
 	"github.com/saferetry/saferetry"
 )
 
-// gatedReader hands out its parts one by one; the gate opens for each but the first.
+// gatedReader hands out its parts one by one; all but the first wait for the gate.
 type gatedReader struct {
-	parts []string
-	gate  chan struct{}
-	made  int
+	parts   []string
+	waiting chan struct{} // gets one for each Read at the gate
+	gate    chan struct{}
+	made    int
 }
 
 func (g *gatedReader) Read(p []byte) (int, error) {
@@ -25,6 +26,7 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if g.made++; g.made > 1 {
+		g.waiting <- struct{}{}
 		<-g.gate
 	}
 	return copy(p, g.parts[g.made-1]), nil
@@ -35,7 +37,11 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 func TestReadThatAGivenUpAttemptIsStillInLosesNothing(t *testing.T) {
 	for name, buffer := range map[string]int64{"within the buffer": 1 << 20, "past the buffer": 8} {
 		t.Run(name, func(t *testing.T) {
-			body := &gatedReader{parts: []string{"first ", "second ", "third"}, gate: make(chan struct{})}
+			body := &gatedReader{
+				parts:   []string{"first ", "second ", "third"},
+				waiting: make(chan struct{}, 2),
+				gate:    make(chan struct{}),
+			}
 			first := func(c *wireConn) wireRequest {
 				r := c.readHead()
 				_, _ = io.ReadFull(r.Body, make([]byte, len("first ")))
@@ -44,13 +50,14 @@ func TestReadThatAGivenUpAttemptIsStillInLosesNothing(t *testing.T) {
 			server := newWireServer(t,
 				func(c *wireConn) bool {
 					first(c)
+					<-body.waiting
 					c.answer(503, "", "Connection: close")
 					_, _ = io.Copy(io.Discard, c)
 					return false
 				},
 				func(c *wireConn) bool {
 					r := first(c)
-					close(body.gate) // both attempts are in Read now, or about to be
+					close(body.gate)
 					r.body, r.err = io.ReadAll(r.Body)
 					c.record(r)
 					return c.answer(201, "")
