@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -100,6 +101,40 @@ func TestBodyReadErrorOfALaterAttemptEndsTheOperation(t *testing.T) {
 	assert.ErrorIs(t, err, errOfBody)
 	assert.Equal(t, 2, report.Attempts)
 	assert.Equal(t, saferetry.Permanent, report.Reason)
+}
+
+// An upload that goes on after an early answer may outgrow the buffer when the
+// next attempt is already decided on.
+func TestBodyThatOutgrowsTheBufferBeforeTheNextAttemptIsNotReplayable(t *testing.T) {
+	body := &gatedReader{
+		parts:   []string{"first ", "second ", "third"},
+		waiting: make(chan struct{}, 2),
+		gate:    make(chan struct{}),
+	}
+	answer := newAnswer(strings.NewReader("busy"))
+	var sending sync.WaitGroup
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		sending.Go(func() { _, _ = io.Copy(io.Discard, req.Body) })
+		<-body.waiting // the first part fits
+		return says(503, answer)(req)
+	})
+	outgrow := saferetry.Hooks{Wait: func(saferetry.Attempt, time.Duration) {
+		body.gate <- struct{}{}
+		<-body.waiting // the second does not
+	}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", body)
+	require.NoError(t, err)
+	resp, err := saferetry.NewTransport(base, atOnce(saferetry.WithBodyBuffer(8), saferetry.WithHooks(outgrow))...).RoundTrip(req)
+	require.Nil(t, resp)
+	report := reportOf(t, resp, err)
+	close(body.gate)
+	sending.Wait()
+
+	assert.ErrorContains(t, err, "longer than WithBodyBuffer")
+	assert.Equal(t, 1, report.Attempts)
+	assert.Equal(t, saferetry.NotReplayable, report.Reason)
+	assert.Equal(t, saferetry.Unknown, report.Outcome)
+	assert.EqualValues(t, 1, answer.closed.Load())
 }
 
 // endingWhenClosed takes being closed for its end, as readers over a channel do.
