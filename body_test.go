@@ -1,6 +1,7 @@
 package saferetry_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -241,14 +242,21 @@ func failingAfter(content string) io.Reader {
 }
 
 func TestBodyReadErrorIsNotRetried(t *testing.T) {
-	for name, length := range map[string]int64{"unknown length": -1, "known length": 628} {
+	for name, change := range map[string]func(*http.Request){
+		"unknown length": func(req *http.Request) { req.ContentLength = -1 },
+		"known length":   func(req *http.Request) { req.ContentLength = 628 },
+		"GetBody": func(req *http.Request) {
+			req.Body = io.NopCloser(bufio.NewReader(failingAfter("half")))
+			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("half")), nil }
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			server := newWireServer(t, answering(201, ""))
 			client := saferetry.NewClient(&http.Client{Transport: ownTransport(t)}, saferetry.WithClassifier(
 				func(saferetry.Attempt) saferetry.Decision { return saferetry.Retry }))
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.url, failingAfter("half"))
 			require.NoError(t, err)
-			req.ContentLength = length
+			change(req)
 			resp, err := client.Do(req)
 			require.Nil(t, resp)
 			report := reportOf(t, resp, err)

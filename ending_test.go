@@ -176,3 +176,21 @@ func TestCancelAfterTheAnswerReturnsTheAnswer(t *testing.T) {
 	assert.Equal(t, 503, resp.StatusCode)
 	assert.Equal(t, saferetry.Canceled, reportOf(t, resp, err).Reason)
 }
+
+func TestContextThatIsDoneBeforeTheStartMakesNoAttempt(t *testing.T) {
+	base := script(says(200, http.NoBody))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	lostInterest := errors.New("lost interest")
+	cancel(lostInterest)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://a.test/", strings.NewReader("x"))
+	require.NoError(t, err)
+	resp, err := saferetry.NewTransport(base).RoundTrip(req)
+	require.Nil(t, resp)
+	report := reportOf(t, resp, err)
+
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorIs(t, err, lostInterest)
+	assert.Zero(t, report.Attempts)
+	assert.Equal(t, saferetry.Canceled, report.Reason)
+	assert.Equal(t, saferetry.NotSent, report.Outcome)
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,11 +14,12 @@ import (
 	"github.com/saferetry/saferetry"
 )
 
-// gatedReader hands out its parts one by one; the gate opens for each but the first.
+// gatedReader hands out its parts one by one; all but the first wait for the gate.
 type gatedReader struct {
-	parts []string
-	gate  chan struct{}
-	made  int
+	parts   []string
+	waiting chan struct{} // gets one for each Read at the gate
+	gate    chan struct{}
+	made    int
 }
 
 func (g *gatedReader) Read(p []byte) (int, error) {
@@ -25,6 +27,7 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if g.made++; g.made > 1 {
+		g.waiting <- struct{}{}
 		<-g.gate
 	}
 	return copy(p, g.parts[g.made-1]), nil
@@ -35,7 +38,11 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 func TestReadThatAGivenUpAttemptIsStillInLosesNothing(t *testing.T) {
 	for name, buffer := range map[string]int64{"within the buffer": 1 << 20, "past the buffer": 8} {
 		t.Run(name, func(t *testing.T) {
-			body := &gatedReader{parts: []string{"first ", "second ", "third"}, gate: make(chan struct{})}
+			body := &gatedReader{
+				parts:   []string{"first ", "second ", "third"},
+				waiting: make(chan struct{}, 2),
+				gate:    make(chan struct{}),
+			}
 			first := func(c *wireConn) wireRequest {
 				r := c.readHead()
 				_, _ = io.ReadFull(r.Body, make([]byte, len("first ")))
@@ -44,13 +51,14 @@ func TestReadThatAGivenUpAttemptIsStillInLosesNothing(t *testing.T) {
 			server := newWireServer(t,
 				func(c *wireConn) bool {
 					first(c)
+					<-body.waiting
 					c.answer(503, "", "Connection: close")
 					_, _ = io.Copy(io.Discard, c)
 					return false
 				},
 				func(c *wireConn) bool {
 					r := first(c)
-					close(body.gate) // both attempts are in Read now, or about to be
+					close(body.gate)
 					r.body, r.err = io.ReadAll(r.Body)
 					c.record(r)
 					return c.answer(201, "")
@@ -93,6 +101,40 @@ func TestBodyReadErrorOfALaterAttemptEndsTheOperation(t *testing.T) {
 	assert.ErrorIs(t, err, errOfBody)
 	assert.Equal(t, 2, report.Attempts)
 	assert.Equal(t, saferetry.Permanent, report.Reason)
+}
+
+// An upload that goes on after an early answer may outgrow the buffer when the
+// next attempt is already decided on.
+func TestBodyThatOutgrowsTheBufferBeforeTheNextAttemptIsNotReplayable(t *testing.T) {
+	body := &gatedReader{
+		parts:   []string{"first ", "second ", "third"},
+		waiting: make(chan struct{}, 2),
+		gate:    make(chan struct{}),
+	}
+	answer := newAnswer(strings.NewReader("busy"))
+	var sending sync.WaitGroup
+	base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		sending.Go(func() { _, _ = io.Copy(io.Discard, req.Body) })
+		<-body.waiting // the first part fits
+		return says(503, answer)(req)
+	})
+	outgrow := saferetry.Hooks{Wait: func(saferetry.Attempt, time.Duration) {
+		body.gate <- struct{}{}
+		<-body.waiting // the second does not
+	}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", body)
+	require.NoError(t, err)
+	resp, err := saferetry.NewTransport(base, atOnce(saferetry.WithBodyBuffer(8), saferetry.WithHooks(outgrow))...).RoundTrip(req)
+	require.Nil(t, resp)
+	report := reportOf(t, resp, err)
+	close(body.gate)
+	sending.Wait()
+
+	assert.ErrorContains(t, err, "longer than WithBodyBuffer")
+	assert.Equal(t, 1, report.Attempts)
+	assert.Equal(t, saferetry.NotReplayable, report.Reason)
+	assert.Equal(t, saferetry.Unknown, report.Outcome)
+	assert.EqualValues(t, 1, answer.closed.Load())
 }
 
 // endingWhenClosed takes being closed for its end, as readers over a channel do.
