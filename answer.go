@@ -70,16 +70,16 @@ func (b *answerBody) drop() (err error) {
 	return err
 }
 
-// deliver makes resp ready for the caller.
-func (x *exchange) deliver(resp *http.Response) {
+// deliver makes resp ready to be read as body, by the caller or a resumption.
+func (x *exchange) deliver(resp *http.Response, body *answerBody) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return // its body is a connection, to be used as it is
 	}
 	if resp.Body == http.NoBody && x.answered() {
 		return
 	}
-	x.answer.body, x.answer.of = resp.Body, x
-	resp.Body = &x.answer
+	body.body, body.of = resp.Body, x
+	resp.Body = body
 }
 
 // answered ends the attempt at the end of its answer, unless the server has

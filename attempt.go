@@ -21,7 +21,6 @@ type exchange struct {
 	trace    connTrace
 	cancel   context.CancelFunc // of req's context, a child of this one
 	body     attemptBody        // req's, where it has one
-	answer   answerBody
 	timedOut bool
 }
 
@@ -60,7 +59,7 @@ func (x *exchange) prepare() error {
 }
 
 // header is that of the n-th attempt. The attempts share one, the caller's own
-// where nothing has to be added to it; only their numbers part them.
+// where nothing has to be added to it; only their numbers make them different.
 func (op *httpOperation) header(n int) http.Header {
 	if op.shared == nil {
 		op.shared = op.newHeader()

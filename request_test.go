@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -109,31 +108,6 @@ func TestCallersRequestIsUnchangedWhateverIsInIt(t *testing.T) {
 			})
 		}
 	}
-}
-
-// That is against its contract, but not rare.
-func TestBaseTransportThatAddsToTheHeaderChangesItsOwnAttemptOnly(t *testing.T) {
-	var headers []http.Header
-	base := script(func(req *http.Request) (*http.Response, error) {
-		headers = append(headers, req.Header)
-		req.Header.Add("Via", strconv.Itoa(len(headers)))
-		req.Header.Add("X-Own", "1")
-		return says(503, http.NoBody)(req)
-	})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://a.test/", strings.NewReader("x"))
-	require.NoError(t, err)
-	req.Header["Via"] = append(make([]string, 0, 4), "0") // with room for more
-	before := snapshotOf(req)
-	resp, err := saferetry.NewTransport(base, atOnce()...).RoundTrip(req)
-	require.NoError(t, err)
-	resp.Body.Close()
-
-	require.Len(t, headers, 4)
-	for i, h := range headers {
-		assert.Equal(t, []string{"0", strconv.Itoa(i + 1)}, h["Via"])
-		assert.Equal(t, []string{"1"}, h["X-Own"])
-	}
-	before.assertUnchanged(t, req)
 }
 
 // A caller may use its request again once the answer is closed (net/http says

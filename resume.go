@@ -159,7 +159,7 @@ func (op *httpOperation) goOn(r *resumption) io.ReadCloser {
 		if err != nil {
 			return nil
 		}
-		op.current.deliver(next.Response)
+		op.current.deliver(next.Response, new(answerBody))
 		same, err := r.catchUp(next.Response)
 		if same {
 			return next.Response.Body

@@ -24,7 +24,7 @@ func (f floor) longer(g floor) floor {
 // longest counts. A date is measured against the answer's own Date, so that a
 // client whose clock is wrong waits as long as the server meant, and against
 // now when it has none. What is zero, negative, past or malformed is no floor.
-func retryAfter(h http.Header, now time.Time) (f floor) {
+func retryAfter(h http.Header, now func() time.Time) (f floor) {
 	for _, value := range h["Retry-After"] {
 		value = strings.TrimSpace(value)
 		if date, err := http.ParseTime(value); err == nil {
@@ -39,11 +39,12 @@ func retryAfter(h http.Header, now time.Time) (f floor) {
 	return f
 }
 
-func until(date time.Time, h http.Header, now time.Time) floor {
-	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = sent
+func until(date time.Time, h http.Header, now func() time.Time) floor {
+	from, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		from = now()
 	}
-	d := date.Sub(now) // saturates
+	d := date.Sub(from) // saturates
 	return floor{max(d, 0), d == math.MaxInt64}
 }
 

@@ -14,6 +14,8 @@ import (
 
 var someday = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
+func at(now time.Time) func() time.Time { return func() time.Time { return now } }
+
 func TestRetryAfterInSeconds(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, "120": 2 * time.Minute, "007": 7 * time.Second, " 3 ": 3 * time.Second,
@@ -21,13 +23,13 @@ func TestRetryAfterInSeconds(t *testing.T) {
 		"0.0000000001": 1, // not less than it says
 		"9223372036":   9223372036 * time.Second,
 	} {
-		assert.Equal(t, floor{wait: want}, retryAfter(http.Header{"Retry-After": {value}}, someday), value)
+		assert.Equal(t, floor{wait: want}, retryAfter(http.Header{"Retry-After": {value}}, at(someday)), value)
 	}
 }
 
 func TestRetryAfterInMilliseconds(t *testing.T) {
 	for value, want := range map[string]time.Duration{"1": time.Millisecond, "1500": 1500 * time.Millisecond, "0.5": 500 * time.Microsecond} {
-		assert.Equal(t, floor{wait: want}, retryAfter(http.Header{"Retry-After-Ms": {value}}, someday), value)
+		assert.Equal(t, floor{wait: want}, retryAfter(http.Header{"Retry-After-Ms": {value}}, at(someday)), value)
 	}
 }
 
@@ -38,17 +40,17 @@ func TestRetryAfterAsADateInAllThreeForms(t *testing.T) {
 		"asctime":     "Sun Mar  1 12:00:30 2026",
 	} {
 		h := http.Header{"Retry-After": {value}}
-		assert.Equal(t, floor{wait: 30 * time.Second}, retryAfter(h, someday), "%s, against now", name)
+		assert.Equal(t, floor{wait: 30 * time.Second}, retryAfter(h, at(someday)), "%s, against now", name)
 
 		// The client's clock is an hour ahead, or behind: the server's own Date tells.
 		h.Set("Date", "Sun, 01 Mar 2026 12:00:10 GMT")
 		for _, now := range []time.Time{someday.Add(time.Hour), someday.Add(-time.Hour)} {
-			assert.Equal(t, floor{wait: 20 * time.Second}, retryAfter(h, now), "%s, against Date", name)
+			assert.Equal(t, floor{wait: 20 * time.Second}, retryAfter(h, at(now)), "%s, against Date", name)
 		}
 		h.Set("Date", "Sunday, 01-Mar-26 12:00:10 GMT")
-		assert.Equal(t, floor{wait: 20 * time.Second}, retryAfter(h, someday), "%s, against an old Date", name)
+		assert.Equal(t, floor{wait: 20 * time.Second}, retryAfter(h, at(someday)), "%s, against an old Date", name)
 		h.Set("Date", "yesterday")
-		assert.Equal(t, floor{wait: 30 * time.Second}, retryAfter(h, someday), "%s, Date malformed", name)
+		assert.Equal(t, floor{wait: 30 * time.Second}, retryAfter(h, at(someday)), "%s, Date malformed", name)
 	}
 }
 
@@ -58,11 +60,11 @@ func TestRetryAfterThatIsNoFloor(t *testing.T) {
 		"1_000", "١", "5 seconds", "-9223372037", "Sun, 01 Mar 2026 11:59:59 GMT", "Sun, 01 Mar 2026 12:00:00 GMT",
 		"Fri, 31 Dec 1999 23:59:59 GMT", "Mon Jan  1 00:00:00 0001", "2026-03-01T12:00:30Z", "Sun, 01 Mar 2026 12:00:30 CET",
 	} {
-		assert.Zero(t, retryAfter(http.Header{"Retry-After": {value}}, someday), value)
-		assert.Zero(t, retryAfter(http.Header{"Retry-After-Ms": {value}}, someday), value)
+		assert.Zero(t, retryAfter(http.Header{"Retry-After": {value}}, at(someday)), value)
+		assert.Zero(t, retryAfter(http.Header{"Retry-After-Ms": {value}}, at(someday)), value)
 	}
-	assert.Zero(t, retryAfter(nil, someday))
-	assert.Zero(t, retryAfter(http.Header{"Retry-After": nil}, someday))
+	assert.Zero(t, retryAfter(nil, at(someday)))
+	assert.Zero(t, retryAfter(http.Header{"Retry-After": nil}, at(someday)))
 }
 
 // More than a time.Duration holds: multiplied as integers these wrap around.
@@ -71,11 +73,11 @@ func TestRetryAfterWrapsNegativeWhenMultiplied(t *testing.T) {
 		"9223372037", "9223372036.9", "9223372036.854775807", "18446744073", "18446744074", "99999999999", strings.Repeat("9", 20), strings.Repeat("9", 400),
 		"Fri, 31 Dec 9999 23:59:59 GMT",
 	} {
-		got := retryAfter(http.Header{"Retry-After": {value}}, someday)
+		got := retryAfter(http.Header{"Retry-After": {value}}, at(someday))
 		assert.True(t, got.beyond, value)
 	}
-	assert.True(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036854.775807"}}, someday).beyond)
-	assert.False(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036000"}}, someday).beyond)
+	assert.True(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036854.775807"}}, at(someday)).beyond)
+	assert.False(t, retryAfter(http.Header{"Retry-After-Ms": {"9223372036000"}}, at(someday)).beyond)
 }
 
 func TestRetryAfterTakesTheLongestOfSeveral(t *testing.T) {
@@ -91,7 +93,7 @@ func TestRetryAfterTakesTheLongestOfSeveral(t *testing.T) {
 		{[]string{"1", "9223372037"}, []string{"1"}, floor{wait: time.Second, beyond: true}},
 	} {
 		h := http.Header{"Retry-After": test.seconds, "Retry-After-Ms": test.millis}
-		assert.Equal(t, test.want, retryAfter(h, someday), h)
+		assert.Equal(t, test.want, retryAfter(h, at(someday)), h)
 	}
 }
 
@@ -103,11 +105,11 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(value, "2")
 	}
 	f.Fuzz(func(t *testing.T, one, other string) {
-		got := retryAfter(http.Header{"Retry-After": {one, other}}, someday)
+		got := retryAfter(http.Header{"Retry-After": {one, other}}, at(someday))
 		require.GreaterOrEqual(t, got.wait, time.Duration(0))
-		require.Equal(t, got, retryAfter(http.Header{"Retry-After": {other, one}}, someday))
-		alone := retryAfter(http.Header{"Retry-After": {one}}, someday)
-		require.Equal(t, got, alone.longer(retryAfter(http.Header{"Retry-After": {other}}, someday)))
+		require.Equal(t, got, retryAfter(http.Header{"Retry-After": {other, one}}, at(someday)))
+		alone := retryAfter(http.Header{"Retry-After": {one}}, at(someday))
+		require.Equal(t, got, alone.longer(retryAfter(http.Header{"Retry-After": {other}}, at(someday))))
 		if n, err := strconv.ParseUint(one, 10, 64); err == nil {
 			if n <= math.MaxInt64/uint64(time.Second) {
 				require.InDelta(t, float64(n), alone.wait.Seconds(), 1e-6*float64(n)+1e-9)

@@ -213,7 +213,8 @@ type httpOperation struct {
 	source   bodySource  // nil without a body
 	released atomic.Bool // source is
 	current  *exchange
-	first    exchange // saves an allocation where one attempt does
+	body     answerBody // handed over
+	first    exchange   // saves an allocation where one attempt does
 }
 
 func (op *httpOperation) prepare(n int) error {
@@ -260,7 +261,7 @@ func (op *httpOperation) judge(a Attempt) (Decision, floor) {
 	if a.Response == nil {
 		return Retry, floor{}
 	}
-	return Retry, retryAfter(a.Response.Header, time.Now())
+	return Retry, retryAfter(a.Response.Header, time.Now)
 }
 
 func (op *httpOperation) replayable() bool { return op.source == nil || op.source.replayable() }
@@ -277,12 +278,12 @@ func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
 		op.releaseSource()
 		return nil, op.fail(err)
 	}
-	op.answer, op.handed = a.Response, &op.current.answer
+	op.answer, op.handed = a.Response, &op.body
 	op.handed.resumable = op.isResumable(a.Response)
 	if !op.handed.resumable {
 		op.releaseSource()
 	}
-	op.current.deliver(a.Response)
+	op.current.deliver(a.Response, op.handed)
 	op.done(nil)
 	return a.Response, nil
 }

@@ -107,7 +107,6 @@ type victims struct {
 	listener *os.File
 	url      string
 	env      []string
-	mu       sync.Mutex
 	running  *exec.Cmd
 	output   bytes.Buffer
 }
