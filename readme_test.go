@@ -15,16 +15,20 @@ import (
 	"github.com/saferetry/saferetry/idempotency"
 )
 
-// The Go code of the README is compiled here, so that it cannot go stale.
+// The Go code of the README is compiled, so that it cannot go stale: here, or as
+// the example of the module that it needs.
 func TestReadmeShowsCodeThatCompiles(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
 	here, err := os.ReadFile("readme_test.go")
 	require.NoError(t, err)
+	example, err := os.ReadFile("idempotency/postgres/example_test.go")
+	require.NoError(t, err)
+	compiled := withoutIndent(string(here) + string(example))
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Len(t, blocks, 3)
+	require.Len(t, blocks, 4)
 	for _, block := range blocks {
-		require.Contains(t, withoutIndent(string(here)), withoutIndent(block[1]))
+		require.Contains(t, compiled, withoutIndent(block[1]))
 	}
 }
 
