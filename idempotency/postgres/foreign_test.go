@@ -259,6 +259,30 @@ func TestAnIntentIsPendingUnlessThereWasNoEffect(t *testing.T) {
 	require.NoError(t, postgres.Refused(nil))
 }
 
+// While the first owner's call was under way, the next owner sent the same, and that answer is lost.
+func TestARefusalIsNotTakenForThatOfALaterAttempt(t *testing.T) {
+	store, pool := newStore(t)
+	ctx := context.Background()
+	id := idempotency.ID{Key: "k"}
+	begin := func() context.Context {
+		c, err := store.Claim(ctx, id, [32]byte{}, time.Minute, time.Hour)
+		require.NoError(t, err)
+		begun, err := store.Begin(ctx, c)
+		require.NoError(t, err)
+		return begun
+	}
+	_, err := postgres.Foreign(begin(), "charge", func(context.Context, string) (int, error) {
+		advance(t, pool, time.Minute)
+		_, err := postgres.Foreign(begin(), "charge", func(context.Context, string) (int, error) { return 0, errLost })
+		require.Equal(t, errLost, err)
+		return 0, postgres.Refused(errors.New("declined"))
+	})
+	require.Error(t, err)
+	pending, err := store.Pending(ctx, 0)
+	require.NoError(t, err)
+	require.Len(t, pending, 1)
+}
+
 // crashed leaves an intent as a process does that dies in its call.
 func crashed(t *testing.T, store *postgres.Store, key string) {
 	under(t, store, key, func(ctx context.Context) error {

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -157,4 +158,26 @@ func TestAClosedStoreRefusesClaimsAndLetsOperationsEnd(t *testing.T) {
 	require.Equal(t, 1, charges(t, pool))
 	c := idempotency.Claim{ID: idempotency.ID{Key: "k"}, Token: "t"}
 	require.ErrorIs(t, store.Renew(context.Background(), c, time.Second), idempotency.ErrClosed)
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	schema := newSchema(t)
+	watcher := newPool(t, "", nil)
+	before := runtime.NumGoroutine()
+	pool := newPool(t, schema, nil)
+	store := openStore(t, pool)
+	srv := serve(t, store, func(w http.ResponseWriter, r *http.Request) {
+		insertCharge(w, r)
+		_, err := postgres.Foreign(r.Context(), "step", func(context.Context, string) (int, error) { return 1, nil })
+		assert.NoError(t, err)
+	})
+	require.Equal(t, created, post(t, srv, "k"))
+	srv.Close()
+	store.Close()
+	pool.Close()
+	require.Eventually(t, func() bool {
+		return count(t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", schema) == 0
+	}, patience, 10*time.Millisecond, "a connection")
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, patience, 10*time.Millisecond, // Eventually's own
+		"a goroutine")
 }
