@@ -12,13 +12,16 @@ import (
 )
 
 func TestStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture { return fixture(t, nil) })
 }
 
 // A pooler in between may not know prepared statements.
 func TestStoreKeepsTheContractWithoutPreparedStatements(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Fixture {
 				return fixture(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 			})
@@ -27,6 +30,7 @@ func TestStoreKeepsTheContractWithoutPreparedStatements(t *testing.T) {
 }
 
 func TestStoreKeepsTheContractWhereTransactionsAreSerializable(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return fixture(t, func(c *pgxpool.Config) {
 			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
@@ -35,7 +39,12 @@ func TestStoreKeepsTheContractWhereTransactionsAreSerializable(t *testing.T) {
 }
 
 func fixture(t *testing.T, change func(*pgxpool.Config)) storetest.Fixture {
-	pool := newPool(t, newSchema(t), change)
+	pool := newPool(t, newSchema(t), func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // faster, and no test of this kind crashes the server
+		if change != nil {
+			change(c)
+		}
+	})
 	store := openStore(t, pool)
 	return storetest.Fixture{
 		Store:   store,

@@ -174,6 +174,7 @@ func TestAProcessKilledAfterItsWriteFreesTheKeyWhenTheLeaseEnds(t *testing.T) {
 // While the process that serves them is killed 20 times, at random moments, 200 operations are performed by clients that
 // ask again. A listener that outlives the processes stands for the load balancer.
 func TestAProcessKilledAtAnyMomentLeavesOneEffectOfEachOperation(t *testing.T) {
+	t.Parallel()
 	const operations, kills, clients = 200, 20, 8
 	schema := newSchema(t)
 	pool := newPool(t, schema, nil)
