@@ -28,7 +28,8 @@ var ErrNotYours = errors.New("postgres: the transaction is committed with the ke
 // within (a savepoint), with Commit and Rollback as usual.
 //
 // As with any [pgx.Tx], it is for one goroutine at a time, and for the time the handler runs; after that every method
-// fails with [pgx.ErrTxClosed].
+// fails with [pgx.ErrTxClosed]. Put net/http's TimeoutHandler around the middleware, not within it: it returns while the
+// handler is still at work.
 func Tx(ctx context.Context) (pgx.Tx, bool) {
 	op := operationOf(ctx)
 	if op == nil {
