@@ -69,6 +69,7 @@ func (op *httpOperation) header(n int) http.Header {
 		return op.shared
 	}
 	h := maps.Clone(op.shared)
+	maps.DeleteFunc(h, func(field string, _ []string) bool { return strings.EqualFold(field, name) })
 	h[name] = []string{strconv.Itoa(n)}
 	return h
 }
@@ -135,8 +136,12 @@ func (x *exchange) failure(err error) error {
 // base transport returned.
 func (x *exchange) verdict(a Attempt, err error) Outcome {
 	if a.Err == nil {
-		status := a.Response.StatusCode
-		return statusVerdict(status, status == http.StatusConflict && isInProgress(a))
+		mayBeInProgress := false
+		if a.Response.StatusCode == http.StatusConflict {
+			inProgress, known := isInProgress(a)
+			mayBeInProgress = inProgress || !known
+		}
+		return statusVerdict(a.Response.StatusCode, mayBeInProgress)
 	}
 	none, known := x.trace.hadNone()
 	if known && none || !known && isConnectFailure(err) || isMalformed(x.req, err) {

@@ -53,6 +53,9 @@ func (r *rewindable) open(n int64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, &callerError{"GetBody", err}
 	}
+	if body == nil {
+		return nil, &callerError{"GetBody", errNoBody}
+	}
 	return body, nil
 }
 
@@ -94,7 +97,7 @@ func newSectioned(req *http.Request) *sectioned {
 	}
 	s := &sectioned{at: at, start: start, size: math.MaxInt64 - start}
 	if req.ContentLength > 0 {
-		s.size = req.ContentLength
+		s.size = min(s.size, req.ContentLength+1) // with one byte more net/http sees that the length is wrong
 	}
 	s.Closer = req.Body
 	s.users.Store(1)

@@ -50,6 +50,16 @@ func (b *Budget) earn() {
 	}
 }
 
+// refund takes back what was spent on a retry that was not made.
+func (b *Budget) refund() {
+	for {
+		balance := b.balance.Load()
+		if b.balance.CompareAndSwap(balance, min(balance+oneRetry, b.most)) {
+			return
+		}
+	}
+}
+
 // spend pays for one retry, or is false.
 func (b *Budget) spend() bool {
 	for {

@@ -3,6 +3,7 @@ package saferetry
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -59,7 +60,8 @@ func DefaultClassifier(a Attempt) Decision {
 	case wish == "false", !inQuestion, isReplay(h):
 		return Stop
 	case wish != "true" && status == http.StatusConflict:
-		return retryIf(isInProgress(a))
+		inProgress, _ := isInProgress(a)
+		return retryIf(inProgress)
 	}
 	return Retry
 }
@@ -81,7 +83,8 @@ func isPermanent(a Attempt) bool {
 		op := operationFor(a.Request)
 		return op == nil || op.ctx.Err() != nil
 	}
-	return isCertificateRefusal(a.Err) || errors.Is(a.Err, http.ErrSchemeMismatch) || isMalformed(a.Request, a.Err)
+	return isCertificateRefusal(a.Err) || errors.Is(a.Err, http.ErrSchemeMismatch) || isMalformed(a.Request, a.Err) ||
+		errors.As(a.Err, new(*net.AddrError))
 }
 
 // replayMarkers are the headers by which servers mark a stored answer.

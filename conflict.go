@@ -13,20 +13,24 @@ import (
 // What is read of a 409 to learn whether it means this operation's own earlier
 // attempt, and how long that may take.
 const (
-	peekBytes = 64 << 10
+	peekBytes = 1 << 20
 	peekTime  = 250 * time.Millisecond
 )
 
 // isInProgress reports whether a 409 says that an earlier attempt under the
-// same key is still running.
-func isInProgress(a Attempt) bool {
-	if !isKeyed(a.Request) {
-		return false
+// same key is still running. known is false where its body did not come whole
+// or in time, so that it may have been about to say so.
+func isInProgress(a Attempt) (inProgress, known bool) {
+	switch body := a.Response.Body; {
+	case !isKeyed(a.Request):
+		return false, true
+	case a.Response.Header.Get("Retry-After") != "":
+		return true, true
+	case body == nil || body == http.NoBody:
+		return false, true
 	}
-	if a.Response.Header.Get("Retry-After") != "" {
-		return true
-	}
-	return a.Response.Body != nil && a.Response.Body != http.NoBody && peek(a.Response).inProgress
+	p := peek(a.Response)
+	return p.inProgress, p.known
 }
 
 func isKeyed(req *http.Request) bool {
@@ -43,6 +47,7 @@ func isKeyed(req *http.Request) bool {
 // still running, where they put their error codes.
 func saysInProgress(body []byte) bool {
 	var answer struct{ Code, Error, Type json.RawMessage }
+	body = bytes.TrimPrefix(body, []byte("\ufeff"))
 	if json.Unmarshal(body, &answer) != nil {
 		return false
 	}
@@ -72,10 +77,11 @@ func isInProgressCode(code string) bool {
 // that is asked of it, and is put back for the caller to read. Where the
 // beginning does not come in time, its reading goes on until the body is closed.
 type peekedBody struct {
-	inProgress bool
+	inProgress, known bool
 
 	body  io.ReadCloser
 	done  chan struct{} // closed when start and rest are set
+	whole bool
 	start []byte
 	rest  io.Reader
 }
@@ -92,6 +98,7 @@ func peek(resp *http.Response) *peekedBody {
 	select {
 	case <-p.done:
 		p.inProgress = saysInProgress(p.start)
+		p.known = p.whole || p.inProgress
 	case <-timer.C:
 	}
 	return p
@@ -101,6 +108,7 @@ func (p *peekedBody) fill() {
 	defer close(p.done)
 	start, err := io.ReadAll(io.LimitReader(p.body, peekBytes))
 	p.start, p.rest = start, io.MultiReader(bytes.NewReader(start), p.body)
+	p.whole = err == nil && len(start) < peekBytes
 	if err != nil {
 		p.rest = io.MultiReader(bytes.NewReader(start), failingReader{err})
 	}

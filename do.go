@@ -3,6 +3,7 @@ package saferetry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -113,6 +114,8 @@ func (op *callOperation[T]) send() (Attempt, Outcome) {
 		return Attempt{Err: interruption(op.ctx, err)}, verdictOn(err)
 	case timedOut && errors.Is(err, context.Canceled):
 		return Attempt{Err: attemptTimeout{}}, verdictOn(err)
+	case timedOut: // many SDKs have an error of their own for a context that ended
+		return Attempt{Err: fmt.Errorf("%w: %w", attemptTimeout{}, err)}, verdictOn(err)
 	}
 	return Attempt{Err: err}, verdictOn(err)
 }
@@ -133,20 +136,33 @@ func judgeCall(err error) (Decision, floor) {
 	var (
 		permanent *backoff.PermanentError
 		marked    *retryableError
-		ended     *Error
 	)
 	switch {
 	case err == nil, errors.As(err, &permanent):
 		return Stop, floor{}
+	case wasRepeated(err):
+		return Stop, floor{}
 	case errors.As(err, &marked):
 		return Retry, floor{wait: marked.after}
-	case errors.As(err, &ended): // it was repeated already
-		return Stop, floor{}
 	}
 	if status, ok := statusIn(err); ok {
 		return retryIf(isRetryableStatus(status)), floor{}
 	}
 	return retryIf(!isCertificateRefusal(err) && (isTimeout(err) || isConnectionError(err))), floor{}
+}
+
+// wasRepeated is true for the error of an operation within the call, unless the
+// call itself marked it as one to be repeated.
+func wasRepeated(err error) bool {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		switch e.(type) {
+		case *retryableError:
+			return false
+		case *Error:
+			return true
+		}
+	}
+	return errors.As(err, new(*Error)) // in a branch of several errors
 }
 
 // verdictOn says what the error of a call tells of its effect. A 409 may be

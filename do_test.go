@@ -285,18 +285,24 @@ func TestDoAttemptTimeoutLooksLikeACancellation(t *testing.T) {
 	})
 }
 
-// A call that ends with an error of its own after its time is judged by that.
+// Many SDKs have an error of their own for a context that ended. It is not
+// hidden, and one that says what the server answered still stops.
 func TestDoAttemptTimeoutHidesTheCallsOwnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		own := errors.New("card declined")
-		_, err := saferetry.Do(t.Context(), func(ctx context.Context, _ string) (int, error) {
-			<-ctx.Done()
-			return 0, own
-		}, saferetry.WithAttemptTimeout(time.Second))
-		require.ErrorIs(t, err, own)
-		report, _ := saferetry.ReportOf(nil, err)
-		assert.Equal(t, saferetry.Permanent, report.Reason)
-	})
+	for own, want := range map[error]saferetry.StopReason{
+		errors.New("rpc error: code = Canceled"): saferetry.Exhausted,
+		sdkError{status: 402}:                    saferetry.Permanent,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			_, err := saferetry.Do(t.Context(), func(ctx context.Context, _ string) (int, error) {
+				<-ctx.Done()
+				return 0, own
+			}, saferetry.WithAttemptTimeout(time.Second))
+			require.ErrorIs(t, err, own)
+			assert.True(t, isTimeout(err))
+			report, _ := saferetry.ReportOf(nil, err)
+			assert.Equal(t, want, report.Reason)
+		})
+	}
 }
 
 func TestDoCancelledInACallOrAWaitShowsTheCause(t *testing.T) {

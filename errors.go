@@ -24,6 +24,7 @@ func (e plainError) Error() string { return "saferetry: " + string(e) }
 const (
 	errNoAnswer   plainError = "the base transport returned neither a response nor an error"
 	errGivenUp    plainError = "read of a request body whose attempt is over"
+	errNoBody     plainError = "it returned neither a body nor an error"
 	errNilURL     plainError = "request has no URL: want one"
 	errForgotten  plainError = "request body is longer than WithBodyBuffer and cannot be sent again"
 	errNilContext plainError = "Do has a nil context: want one"
@@ -158,10 +159,13 @@ func isConnectFailure(err error) bool {
 		dns    *net.DNSError
 		record tls.RecordHeaderError
 	)
-	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
+	if errors.As(err, &dns) {
 		return true
 	}
-	return errors.As(err, &dns) || errors.As(err, &record) || errors.Is(err, syscall.ECONNREFUSED) ||
+	if errors.As(err, &op) && op.Op != "dial" && op.Op != "proxyconnect" {
+		return false // such as a datagram that was refused after others were taken
+	}
+	return op != nil || errors.As(err, &record) || errors.Is(err, syscall.ECONNREFUSED) ||
 		errors.Is(err, http.ErrSchemeMismatch) || isServerCertificateRefusal(err)
 }
 
@@ -199,7 +203,13 @@ func isMalformed(req *http.Request, err error) bool {
 			return true
 		}
 	}
-	return req.Method != "" && !isToken(req.Method) || !isWritable(req.Header) || !isWritable(req.Trailer)
+	for _, name := range []string{"Transfer-Encoding", "Trailer", "Content-Length"} {
+		if _, ok := req.Trailer[name]; ok {
+			return true
+		}
+	}
+	return req.Method != "" && !isToken(req.Method) || !isWritable(req.Header) || !isWritable(req.Trailer) ||
+		hasControl(req.Host) || hasControl(req.URL.RequestURI())
 }
 
 // isWritable reports whether every field of h can be written on the wire (RFC
@@ -210,14 +220,16 @@ func isWritable(h http.Header) bool {
 			return false
 		}
 		for _, value := range values {
-			for i := range len(value) {
-				if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
-					return false
-				}
+			if hasControl(strings.ReplaceAll(value, "\t", " ")) {
+				return false
 			}
 		}
 	}
 	return true
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
 // errorClass says what kind of error err is, in words that hold nothing of the

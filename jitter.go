@@ -6,15 +6,13 @@ import (
 	"time"
 )
 
-// FullJitter is a [backoff.BackOff] whose n-th wait is drawn uniformly from
+// FullJitter is a backoff.BackOff whose n-th wait is drawn uniformly from
 // zero to the smaller of Max and Base·2ⁿ⁻¹, both ends included. Drawing from
 // the whole interval, rather than around its end, spreads clients that failed
 // together most evenly.
 //
 // The zero value waits zero. A negative Base or Max counts as zero. Like every
 // BackOff it belongs to one operation: it is not safe for concurrent use.
-//
-// [backoff.BackOff]: https://pkg.go.dev/github.com/cenkalti/backoff/v4#BackOff
 type FullJitter struct {
 	Base time.Duration // upper end of the first wait
 	Max  time.Duration // upper end of every wait

@@ -39,11 +39,13 @@ func withoutIndent(code string) string {
 func readmeClient(url, charge string) error {
 	client := saferetry.NewClient(http.DefaultClient)
 	resp, err := client.Post(url, "application/json", strings.NewReader(charge))
-	report, _ := saferetry.ReportOf(resp, err)
-	if err != nil {
-		return fmt.Errorf("%s after %d attempts, ask again under %s: %w", report.Outcome, report.Attempts, report.Key, err)
+	if err == nil {
+		defer resp.Body.Close()
 	}
-	defer resp.Body.Close()
+	report, _ := saferetry.ReportOf(resp, err)
+	if report.Outcome != saferetry.Performed {
+		return fmt.Errorf("charge %s after %d attempts, key %s: %v", report.Outcome, report.Attempts, report.Key, err)
+	}
 	return nil
 }
 

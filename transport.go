@@ -2,6 +2,7 @@ package saferetry
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if op.ctx.Err() != nil {
 		return op.refuse(stopped(op.ctx), interruption(op.ctx, nil))
 	}
+	defer op.abandon()
 	return op.finish(op.run(op))
 }
 
@@ -176,7 +178,7 @@ func (op *operation) attempt(s sender) (Attempt, error) {
 		}
 		wait, again := op.next(s, a)
 		if !again {
-			return a, a.Err
+			return a, op.ending(a)
 		}
 		if err := op.repeat(s, a, wait); err != nil {
 			return Attempt{}, err
@@ -184,11 +186,23 @@ func (op *operation) attempt(s sender) (Attempt, error) {
 	}
 }
 
+// ending is the error that the operation ends with after a: where the context
+// ended, also between the attempt and its judging, that and its cause.
+func (op *operation) ending(a Attempt) error {
+	if a.Err == nil || op.ctx.Err() == nil || op.reason != stopped(op.ctx) || errors.As(a.Err, new(*interrupted)) {
+		return a.Err
+	}
+	return interruption(op.ctx, a.Err)
+}
+
 // repeat gives up a and, after the wait, prepares the attempt that follows it.
 func (op *operation) repeat(s sender, a Attempt, wait time.Duration) error {
 	op.announce(a, wait)
 	s.discard(a)
 	if !op.pause(wait) {
+		if op.cfg.budget != nil {
+			op.cfg.budget.refund()
+		}
 		op.reason = stopped(op.ctx)
 		return interruption(op.ctx, a.Err)
 	}
@@ -212,6 +226,7 @@ type httpOperation struct {
 	shared   http.Header // of all attempts
 	source   bodySource  // nil without a body
 	released atomic.Bool // source is
+	ended    bool        // by finish
 	current  *exchange
 	body     answerBody // handed over
 	first    exchange   // saves an allocation where one attempt does
@@ -272,8 +287,17 @@ func (op *httpOperation) discard(a Attempt) {
 	}
 }
 
+// abandon ends what is under way when a hook or classifier panics.
+func (op *httpOperation) abandon() {
+	if !op.ended {
+		op.current.giveUp()
+		op.releaseSource()
+	}
+}
+
 // finish hands over what run ended with.
 func (op *httpOperation) finish(a Attempt, err error) (*http.Response, error) {
+	op.ended = true
 	if err != nil {
 		op.releaseSource()
 		return nil, op.fail(err)
