@@ -21,15 +21,18 @@
 //  1. POST and PATCH need an Idempotency-Key of 1 to 255 visible ASCII characters; other methods pass. "k" in quotes
 //     (RFC 8941) and k are one key. A comma is part of the key: the field is not a list.
 //  2. The request body is read whole, up to a limit, before the handler runs.
-//  3. A record is known by scope, method, escaped path and key. Its fingerprint is SHA-256 of query and raw body.
+//  3. A record is known by scope, method, escaped path and key. Its fingerprint is SHA-256 of query and raw body. The path
+//     is the one that the middleware sees: within http.StripPrefix, handlers of two prefixes need stores or scopes of
+//     their own.
 //  4. A claim is one atomic step: of any number of requests at once, one runs the handler.
 //  5. The same key with another fingerprint is told 422, with the first in flight 409 and Retry-After. After that the
 //     answer is replayed: same status, headers and bytes, and Idempotent-Replayed: true.
 //  6. A replay leaves out Set-Cookie, WWW-Authenticate, hop-by-hop fields, Date and the marker. What the handler did not
 //     touch, such as a request id set outside of the middleware, is neither stored nor overwritten. A field that the
 //     handler did touch is stored as it was sent, all of its lines. Trailers are stored and replayed; 1xx answers are not.
-//  7. An answer of 2xx or 3xx is stored. 4xx, 5xx, a panic, runtime.Goexit and a connection taken over free the key; the
-//     panic goes on. After Performed, any answer is stored, and a panic leaves "completed, not stored", as it does
+//  7. An answer of 2xx or 3xx is stored. 4xx, 5xx, a panic, runtime.Goexit and a connection taken over before any answer
+//     free the key; the panic goes on. Put http.TimeoutHandler around the middleware, not within it: its 503 would free
+//     the key while the handler is still at work. After Performed, any answer is stored, and a panic leaves "completed, not stored", as it does
 //     after a 2xx or 3xx was flushed.
 //  8. A claim has a lease, renewed while the handler lives, and a token. Once another request took over, the late owner
 //     can neither store nor release; its context is cancelled with [ErrLost], and its client gets 500.

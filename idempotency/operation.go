@@ -146,7 +146,7 @@ func (op *operation) completed() bool {
 	switch {
 	case op.performed.Load():
 		return true
-	case a.hijacked:
+	case a.hijacked && !a.streamed:
 		return false
 	}
 	return a.stored && (op.returned || a.streamed)

@@ -80,7 +80,7 @@ var endings = []ending{
 		w.Header().Set("Content-Length", "3")
 		w.WriteHeader(201)
 		hijack("own")(w, r)
-	}, 201, "own", released},
+	}, 201, "own", notStored},
 
 	{"flush", func(w http.ResponseWriter, r *http.Request) { flush(w); io.WriteString(w, "body") }, 200, "body", notStored},
 	{"flush in between", func(w http.ResponseWriter, r *http.Request) {
