@@ -114,8 +114,8 @@ type Store interface {
 	//
 	// It is called once, after the handler ended. ctx has the values of Begin's context. Transaction and record are
 	// committed together: both are there afterwards, or neither is. When Complete returns, the transaction is ended, also
-	// if it failed: then it is rolled back, the record stays in progress until its lease ends, and nothing
-	// follows.
+	// if it failed: then it is rolled back, and the record stays in progress until its lease ends; a store that knows for
+	// certain that nothing of the handler's was committed may remove it at once. Nothing follows.
 	Complete(ctx context.Context, c Claim, a Answer) error
 
 	// Release removes the record of c, so that the key may be claimed again at once, or fails with [ErrLost].
